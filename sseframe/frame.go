@@ -31,12 +31,9 @@ func (f Frame) Event() []byte {
 
 // Data returns the frame's data: the values of its `data` fields joined by LF,
 // or nil if it has none, in which case a client dispatches no event for it.
-//
-// With a single field, the usual case, the result aliases the frame and
-// scratch is not used. Several are joined in scratch, grown if need be; a
-// caller that keeps the result as its next scratch does not allocate in steady
-// state.
-func (f Frame) Data(scratch []byte) []byte {
+// With a single field, the usual case, the result aliases the frame. Several
+// are joined in *scratch, which is grown if need be.
+func (f Frame) Data(scratch *[]byte) []byte {
 	var data []byte
 	fields := 0
 	for l := f.lines(); l.scan(); {
@@ -49,10 +46,10 @@ func (f Frame) Data(scratch []byte) []byte {
 			data = v
 			continue
 		case 2:
-			scratch = append(scratch[:0], data...)
+			*scratch = append((*scratch)[:0], data...)
 		}
-		scratch = append(append(scratch, '\n'), v...)
-		data = scratch
+		*scratch = append(append(*scratch, '\n'), v...)
+		data = *scratch
 	}
 	return data
 }

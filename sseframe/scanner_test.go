@@ -279,6 +279,7 @@ func BenchmarkScanner(b *testing.B) {
 
 func ExampleScanner() {
 	var s sseframe.Scanner
+	var scratch []byte
 	s.Reset(strings.NewReader(": hello\n\nevent: greeting\ndata: {\"to\":\"world\"}\n\ndata: cut of"))
 	for {
 		f, err := s.Next()
@@ -286,11 +287,10 @@ func ExampleScanner() {
 			fmt.Printf("%v, and %q is left\n", err, s.Rest())
 			return
 		}
-		fmt.Printf("event %q, data %q, raw %q\n", f.Event(), f.Data(nil), f.Raw)
+		fmt.Printf("event %q, data %q, raw %q\n", f.Event(), f.Data(&scratch), f.Raw)
 	}
 	// Output:
 	// event "", data "", raw ": hello\n\n"
 	// event "greeting", data "{\"to\":\"world\"}", raw "event: greeting\ndata: {\"to\":\"world\"}\n\n"
 	// EOF, and "data: cut of" is left
 }
-

@@ -1,0 +1,40 @@
+# Each target is one plain command; `make -n target` shows it.
+
+BENCH    ?= .
+COUNT    ?= 1
+FUZZTIME ?= 20s
+
+GOLANGCI = go tool -modfile=tools/go.mod golangci-lint
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint fmt fuzz bench demo ci
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/doomproxy
+	go build -trimpath -o bin/doomproxy ./cmd/doomproxy
+
+test: ## all tests
+	go test ./...
+
+race: ## all tests under the race detector
+	go test -race ./...
+
+lint: ## golangci-lint, at the version that tools/go.mod pins
+	$(GOLANGCI) run
+
+fmt: ## format all code
+	$(GOLANGCI) fmt
+
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	FUZZTIME=$(FUZZTIME) .ci/run fuzz
+
+bench: ## benchmarks that match BENCH (all), COUNT (1) times
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+demo: ## a loop, its cut and the recovery, in one process
+	go run ./cmd/doomproxy demo
+
+ci: ## all that a change must pass
+	.ci/run
