@@ -1,0 +1,247 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/sseframe"
+)
+
+// attempt is one upstream request and what came of it.
+type attempt struct {
+	kind   string
+	armed  bool // a loop is cut
+	cancel context.CancelFunc
+	resp   *http.Response
+	linger *time.Timer // ends a stream that goes on behind its terminal event
+
+	scanner   *sseframe.Scanner
+	parser    recovery.Parser
+	collector recovery.Collector
+	capture   recovery.Capture
+
+	firstByte time.Time
+	bytes     int64 // received
+	textBytes int64 // of these, text of the model
+	looped    bool  // a confident signal came
+	forwarded bool  // something was sent on
+	spoke     bool  // an event was, other than of the response's lifecycle
+	failure   failure
+}
+
+// scanners keeps the buffers of ended attempts for later ones.
+var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
+
+// begin prepares an attempt of the given kind.
+func (x *exchange) begin(kind string) *attempt {
+	x.rec.attempts++
+	a := &attempt{kind: kind, armed: x.armed(), scanner: scanners.Get().(*sseframe.Scanner)}
+	a.collector.Policy = x.p.cfg.Policy
+	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
+	a.capture.TextBytes = x.p.cfg.TextBytes
+	return a
+}
+
+// end gives back what the attempt holds. An answer that was not read to its end
+// is not drained: its connection is closed, and never used again.
+func (a *attempt) end() {
+	if a.cancel != nil {
+		a.cancel()
+	}
+	if a.linger != nil {
+		a.linger.Stop()
+	}
+	if a.resp != nil {
+		a.resp.Body.Close()
+	}
+	a.scanner.Reset(nil)
+	scanners.Put(a.scanner)
+	a.scanner = nil
+}
+
+// send makes the upstream request and waits for the head of its answer.
+func (x *exchange) send(a *attempt) error {
+	ctx, cancel := context.WithCancel(x.r.Context())
+	a.cancel = cancel
+	further := a.kind != kindFirst
+	body := x.req.body
+	if further {
+		body = x.replay.Amend(body)
+	}
+	// Without GetBody net/http cannot send the request again behind our back.
+	r := &http.Request{
+		Method:        http.MethodPost,
+		URL:           target(x.p.cfg.Upstream, x.r.URL),
+		Header:        x.p.upstreamHeader(x.r.Header, further),
+		Body:          io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
+	start := time.Now()
+	resp, err := x.p.cfg.Transport.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		return fmt.Errorf("send upstream: %w", err)
+	}
+	x.p.cfg.Metrics.UpstreamFirstByte.WithLabelValues(a.kind).Observe(time.Since(start).Seconds())
+	a.resp = resp
+	a.scanner.MaxFrame = x.p.cfg.MaxFrame
+	a.scanner.Reset(resp.Body)
+	return nil
+}
+
+// serve makes the attempt and passes on what comes of it, to its end.
+func (x *exchange) serve(a *attempt) verdict {
+	if err := x.await(func() error { return x.send(a) }); err != nil {
+		a.failure = failure{"server_error", "the upstream could not be reached", err}
+		return x.verdict(verdictFailed)
+	}
+	x.rec.answered(a.resp)
+	stream := a.resp.StatusCode == http.StatusOK && isEventStream(a.resp.Header) && isPlain(a.resp.Header)
+	switch {
+	case stream:
+		x.start(a.resp)
+		return x.relay(a)
+	case x.started:
+		return x.refusal(a)
+	default:
+		x.start(a.resp)
+		return x.copyAnswer(a)
+	}
+}
+
+// verdict returns v, unless the client went away: that is then why the attempt
+// ended.
+func (x *exchange) verdict(v verdict) verdict {
+	if x.r.Context().Err() != nil || x.out.Err() != nil {
+		return verdictGone
+	}
+	return v
+}
+
+// start sends the client the head of the first answer.
+func (x *exchange) start(resp *http.Response) {
+	if x.started {
+		return
+	}
+	x.started = true
+	h := x.w.Header()
+	copyHeader(h, resp.Header)
+	if isEventStream(resp.Header) {
+		h.Del("Content-Length") // further attempts may add to it
+		h.Set("X-Accel-Buffering", "no")
+	}
+	x.rec.sent(resp.StatusCode)
+	x.w.WriteHeader(resp.StatusCode)
+	// The head goes out now, for the first event may take minutes. An error
+	// shows again at the first write.
+	http.NewResponseController(x.w).Flush() //nolint:errcheck // see above
+	x.rec.enter(phaseThinking)
+}
+
+// copyAnswer passes on an answer that is no event stream as it is.
+func (x *exchange) copyAnswer(a *attempt) verdict {
+	if a.resp.StatusCode >= http.StatusBadRequest {
+		x.rec.end(outcomeUpstreamError, nil)
+	}
+	x.rec.enter(phaseVisible)
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := a.resp.Body.Read(buf)
+		x.write(buf[:n])
+		if !x.flush() {
+			return verdictGone
+		}
+		if errors.Is(err, io.EOF) {
+			return verdictAccepted
+		}
+		if err != nil {
+			a.failure = failure{err: fmt.Errorf("read upstream: %w", err)}
+			return x.verdict(verdictDropped)
+		}
+	}
+}
+
+// await runs work, which ends when x's context does. If the client's response
+// has started, it is kept alive meanwhile.
+func (x *exchange) await(work func() error) error {
+	if x.idle == nil {
+		return work()
+	}
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-x.idle.C:
+			x.keepAlive()
+		}
+	}
+}
+
+// pause waits for d between two attempts, and reports whether the client is
+// still there.
+func (x *exchange) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	x.await(func() error { //nolint:errcheck // it has none
+		select {
+		case <-timer.C:
+		case <-x.r.Context().Done():
+		}
+		return nil
+	})
+	x.rec.enter(phaseWaiting)
+	return x.verdict(verdictNone) != verdictGone
+}
+
+// idleTimer ticks while a started response waits for its next attempt.
+type idleTimer struct {
+	*time.Ticker
+	since time.Time
+}
+
+func newIdleTimer(interval time.Duration) *idleTimer {
+	return &idleTimer{time.NewTicker(interval), time.Now()}
+}
+
+// keepAlive sends a client that waits a comment and, for those whose idle timer
+// does not count comments, after a while an event that says nothing new.
+func (x *exchange) keepAlive() {
+	x.write([]byte(": keepalive\n\n"))
+	x.rec.frames[recovery.Synthesized]++
+	if x.view.Created() && time.Since(x.idle.since) >= x.p.cfg.ProgressAfter {
+		x.write(x.view.Progress())
+		x.rec.frames[recovery.Synthesized]++
+	}
+	x.flush()
+}
+
+// waits keeps the client alive from now on until an attempt sends.
+func (x *exchange) waits() {
+	if x.idle == nil {
+		x.idle = newIdleTimer(x.p.cfg.KeepAlive)
+	}
+	x.rec.enter(phaseBackoff)
+}
+
+// sending takes down that the attempt sent something on, so that the client
+// waits no more.
+func (x *exchange) sending(a *attempt) {
+	a.forwarded = true
+	if x.idle != nil {
+		x.idle.Stop()
+		x.idle = nil
+	}
+	if !x.cutAt.IsZero() {
+		x.p.cfg.Metrics.ResampleGap.Observe(time.Since(x.cutAt).Seconds())
+		x.cutAt = time.Time{}
+	}
+	x.rec.enter(phaseThinking)
+}

@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/sseframe"
+	"github.com/tidwall/gjson"
+)
+
+// Kinds of attempts, named as in the metrics.
+const (
+	kindFirst    = "first"
+	kindResample = "resample" // after a cut
+	kindLadder   = "ladder"   // after the upstream refused a resample
+)
+
+// maxLadder is the number of attempts that answer a refusal: the reminder
+// alone, and the client's own body.
+const maxLadder = 2
+
+// lockedWait is the wait before the same request is sent again to an upstream
+// that said it was busy with the one before; it doubles each time.
+const lockedWait = 250 * time.Millisecond
+
+// bytesPerToken is the usual estimate for English text and code.
+const bytesPerToken = 4
+
+// exchange is one inspected request: what its client was sent, and the attempts
+// that are made for it, one after the other.
+type exchange struct {
+	p      *Proxy
+	r      *http.Request // its context ends with the client, or by cancel
+	cancel context.CancelFunc
+	w      http.ResponseWriter
+	out    *sseframe.Writer
+	rec    *record
+	req    *request
+
+	// started is set once the client has seen bytes. Before, an error is an
+	// HTTP status; after, it is a response.failed or a dropped connection.
+	started bool
+	view    *recovery.View
+	replay  recovery.Replay
+	cuts    int // made so far, of Policy.MaxRetries
+	ladder  int // attempts spent, of maxLadder
+	idle    *idleTimer
+	cutAt   time.Time // when the attempt before this one was cut; zero once the next one sends
+
+	acceptedAfterBudget, late bool
+}
+
+// verdict is how an attempt ended for the request.
+type verdict uint8
+
+const (
+	verdictNone     verdict = iota // not ended
+	verdictAccepted                // it is the answer
+	verdictCut                     // it looped and was ended
+	verdictRefused                 // the upstream wants no such request
+	verdictLocked                  // nor now, but the same one later
+	verdictFailed                  // no answer
+	verdictDropped                 // an answer that broke off after something was visible
+	verdictGone                    // the client went away
+)
+
+func (v verdict) String() string {
+	return [...]string{"", "accepted", "cut", "refused", "locked", "failed", "dropped", "client_gone"}[v]
+}
+
+// failure is what a client is told when no attempt succeeds.
+type failure struct {
+	code, message string
+	err           error // for the log
+}
+
+// exchange serves an inspected request.
+func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x := &exchange{
+		p: p, w: w, r: r.WithContext(ctx), cancel: cancel, rec: rec, req: req,
+		out: sseframe.NewWriter(w, http.NewResponseController(w)),
+		view: recovery.NewView(p.closing(r.UserAgent()), recovery.Response{
+			ID:        strconv.Quote("resp_" + rec.id),
+			Model:     string(gjson.AppendJSONString(nil, req.model)),
+			CreatedAt: strconv.FormatInt(rec.start.Unix(), 10),
+		}),
+		replay: recovery.Replay{Reminder: p.cfg.Reminder},
+	}
+	if req.previous || p.refusals.known(req.model) {
+		x.replay.StartAt(recovery.ModeReminder)
+	}
+	defer func() { rec.bytes += x.out.Written() }()
+	x.run()
+}
+
+// closing returns how discarded items are closed for a client.
+func (p *Proxy) closing(userAgent string) recovery.Close {
+	for _, profile := range p.cfg.Profiles {
+		if len(userAgent) >= len(profile.UserAgentPrefix) && userAgent[:len(profile.UserAgentPrefix)] == profile.UserAgentPrefix {
+			return profile.Close
+		}
+	}
+	return recovery.CloseTombstone
+}
+
+// run makes attempts until one is the answer, or none can be.
+func (x *exchange) run() {
+	for kind := kindFirst; ; {
+		wait := rand.N(x.p.cfg.CutJitter)
+		a := x.begin(kind)
+		v := x.serve(a)
+		a.end()
+		x.count(a, v)
+		switch v {
+		case verdictAccepted:
+			x.accepted()
+			return
+		case verdictGone:
+			x.rec.end(outcomeClientGone, nil)
+			return
+		case verdictCut:
+			kind = kindResample
+			x.resample(a)
+		case verdictRefused, verdictLocked:
+			kind = kindLadder
+			if !x.stepDown(a, v) {
+				x.giveUp(a.failure)
+				return
+			}
+			if v == verdictLocked {
+				wait += lockedWait << x.ladder
+			}
+		case verdictDropped:
+			x.drop(a.failure)
+		case verdictFailed, verdictNone:
+			x.giveUp(a.failure)
+			return
+		}
+		if !x.pause(wait) {
+			x.rec.end(outcomeClientGone, nil)
+			return
+		}
+	}
+}
+
+// armed reports whether a loop in the current attempt is cut.
+func (x *exchange) armed() bool {
+	return x.req.protection == protected && x.cuts < x.p.cfg.Policy.MaxRetries
+}
+
+// accepted takes down what became of the request with its answer.
+func (x *exchange) accepted() {
+	switch {
+	case x.acceptedAfterBudget:
+		x.rec.end(outcomeAcceptedAfterBudget, nil)
+	case x.late:
+		x.rec.end(outcomeLate, nil)
+	case x.cuts > 0:
+		x.rec.end(outcomeRecovered, nil)
+	}
+}
+
+// resample takes in a cut attempt and makes way for the next one.
+func (x *exchange) resample(a *attempt) {
+	x.cuts++
+	x.rec.cuts++
+	x.cutAt = time.Now()
+	m := x.p.cfg.Metrics
+	m.Replay.WithLabelValues(string(x.replay.Add(&a.capture))).Inc()
+	m.DiscardedBytes.Add(float64(a.bytes))
+	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
+	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
+	x.splice(a)
+	x.waits()
+}
+
+// splice closes on the client's side what the attempt left open.
+func (x *exchange) splice(a *attempt) {
+	s, _ := a.collector.Tightest()
+	raw, frames := x.view.Splice(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(s.Label)))
+	x.write(raw)
+	x.rec.frames[recovery.Synthesized] += frames
+	x.flush()
+}
+
+// stepDown prepares another attempt after the upstream refused this one, and
+// reports whether there is one to make.
+func (x *exchange) stepDown(a *attempt, v verdict) bool {
+	if v == verdictRefused {
+		x.p.cfg.Metrics.Replay.WithLabelValues("refused_by_upstream").Inc()
+		if x.replay.Holds() && a.failure.namesReasoning() {
+			x.p.refusals.remember(x.req.model)
+		}
+		if !x.replay.StepDown() {
+			return false
+		}
+	}
+	x.waits()
+	x.ladder++
+	return x.ladder <= maxLadder
+}
+
+// giveUp ends the request without an answer.
+func (x *exchange) giveUp(f failure) {
+	switch {
+	case !x.started:
+		x.rec.end(outcomeUpstreamError, f.err)
+		status, code := upstreamStatus(f.err)
+		x.rec.sendError(x.w, status, code, "the upstream could not be reached")
+	case x.view.Visible:
+		x.drop(f)
+	default:
+		x.rec.end(outcomeGaveUp, f.err)
+		raw, frames := x.view.Fail(f.code, f.message)
+		x.write(raw)
+		x.rec.frames[recovery.Synthesized] += frames
+		x.flush()
+	}
+}
+
+// drop ends the connection, so that what the client has does not look complete.
+func (x *exchange) drop(f failure) {
+	o := outcomeUpstreamError
+	if x.cuts > 0 {
+		o = outcomeGaveUp
+	}
+	x.rec.end(o, f.err)
+	panic(http.ErrAbortHandler)
+}
+
+// write sends raw to the client with the next flush. Errors stick to x.out.
+func (x *exchange) write(raw []byte) {
+	x.out.Write(raw) //nolint:errcheck // checked by flush
+}
+
+// flush sends on what was written, and reports whether the client is there. If
+// it is not, the attempt ends too.
+func (x *exchange) flush() bool {
+	if x.out.Flush() != nil {
+		x.cancel()
+		return false
+	}
+	return true
+}
+
+// count takes down an attempt that ended.
+func (x *exchange) count(a *attempt, v verdict) {
+	m := x.p.cfg.Metrics
+	m.Attempts.WithLabelValues(x.p.cfg.UpstreamName, a.kind, v.String()).Inc()
+	m.MalformedChecks.Add(float64(a.collector.Malformed()))
+}

@@ -1,0 +1,196 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+
+	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/sseframe"
+)
+
+// passThrough forwards a request that is not protected, and its answer as it
+// comes. Of a deferred one the signals are counted.
+func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
+	rec.attempts = 1
+	rp := httputil.ReverseProxy{
+		Transport:     p.cfg.Transport,
+		FlushInterval: -1,
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // told to rec instead
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL = target(p.cfg.Upstream, pr.In.URL)
+			pr.Out.Host = ""
+			removeOwn(pr.Out.Header)
+			if req.read {
+				pr.Out.Body = io.NopCloser(strings.NewReader(req.body))
+				pr.Out.ContentLength = int64(len(req.body))
+				pr.Out.TransferEncoding = nil
+			}
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			p.passing(rec, resp)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			rec.end(outcomeUpstreamError, fmt.Errorf("send upstream: %w", err))
+			if r.Context().Err() != nil {
+				rec.end(outcomeClientGone, nil)
+			}
+			status, code := upstreamStatus(err)
+			rec.sendError(w, status, code, "the upstream could not be reached")
+		},
+	}
+	broke := true
+	defer func() {
+		if broke { // ReverseProxy panics when one of the two sides broke off
+			rec.end(outcomeUpstreamError, errBroke)
+			if r.Context().Err() != nil {
+				rec.end(outcomeClientGone, nil)
+			}
+		}
+	}()
+	rp.ServeHTTP(w, r)
+	broke = false
+}
+
+var errBroke = errors.New("the answer broke off")
+
+// passing takes down the upstream's answer to a request that passes through.
+func (p *Proxy) passing(rec *record, resp *http.Response) {
+	rec.answered(resp)
+	rec.sent(resp.StatusCode)
+	removeOwn(resp.Header)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return // its body is a connection
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		rec.end(outcomeUpstreamError, nil)
+	}
+	rec.enter(phaseVisible)
+	body := io.Reader(resp.Body)
+	if isEventStream(resp.Header) {
+		resp.Header.Set("X-Accel-Buffering", "no")
+		if rec.protection == deferred && isPlain(resp.Header) {
+			body = p.watch(rec, resp.Body)
+		}
+	}
+	resp.Body = &countingBody{Reader: body, Closer: resp.Body, rec: rec}
+}
+
+// countingBody counts what the client is sent.
+type countingBody struct {
+	io.Reader
+	io.Closer
+	rec *record
+}
+
+func (b *countingBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.rec.bytes += int64(n)
+	return n, err //nolint:wrapcheck // io.EOF must stay bare
+}
+
+// watchedStream is an event stream that is read as it is, frame by frame, with
+// its signals counted on the way.
+type watchedStream struct {
+	rec       *record
+	scanner   sseframe.Scanner
+	parser    recovery.Parser
+	collector recovery.Collector
+	pending   []byte // of the last frame, or of the end
+	after     io.Reader
+	err       error
+}
+
+func (p *Proxy) watch(rec *record, body io.Reader) io.Reader {
+	s := &watchedStream{rec: rec, after: body}
+	s.scanner.MaxFrame = p.cfg.MaxFrame
+	s.scanner.Reset(body)
+	s.collector.Policy = p.cfg.Policy
+	return s
+}
+
+func (s *watchedStream) Read(b []byte) (int, error) {
+	for len(s.pending) == 0 {
+		switch {
+		case errors.Is(s.err, sseframe.ErrFrameTooLong):
+			return s.after.Read(b) //nolint:wrapcheck // io.EOF must stay bare
+		case s.err != nil:
+			return 0, s.err
+		}
+		s.next()
+	}
+	n := copy(b, s.pending)
+	s.pending = s.pending[n:]
+	return n, nil
+}
+
+func (s *watchedStream) next() {
+	var frame sseframe.Frame
+	frame, s.err = s.scanner.Next()
+	s.pending = frame.Raw
+	if s.err != nil {
+		s.pending = s.scanner.Rest()
+		if errors.Is(s.err, sseframe.ErrFrameTooLong) {
+			s.rec.oversized()
+		}
+		return
+	}
+	ev := s.parser.Parse(frame)
+	malformed := s.collector.Malformed()
+	for _, sig := range s.collector.Absorb(&ev) {
+		s.rec.signal(sig, s.collector.Policy.Confident(sig))
+	}
+	s.rec.p.cfg.Metrics.MalformedChecks.Add(float64(s.collector.Malformed() - malformed))
+	s.rec.frames[recovery.Forwarded]++
+}
+
+// oversized takes down that a frame was beyond the bound.
+func (rec *record) oversized() {
+	rec.p.cfg.Metrics.OversizedFrames.Inc()
+	rec.p.cfg.Metrics.Unprotected.WithLabelValues(reasonOversized).Inc()
+}
+
+// answered takes down the headers of an attempt's answer.
+func (rec *record) answered(resp *http.Response) {
+	id := resp.Header.Get("X-Request-Id")
+	rec.upstreamRequestID = recovery.SanitizeLabel(id[:min(len(id), 128)])
+}
+
+// isEventStream reports whether an answer says that it is one.
+func isEventStream(h http.Header) bool {
+	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return mediaType == "text/event-stream" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
+}
+
+// isPlain reports whether an answer is not compressed.
+func isPlain(h http.Header) bool {
+	encoding := h.Get("Content-Encoding")
+	return encoding == "" || strings.EqualFold(encoding, "identity")
+}
+
+// upstreamStatus returns the status and code a client is told for an upstream
+// that gave no answer.
+func upstreamStatus(err error) (status int, code string) {
+	var timeout interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return http.StatusGatewayTimeout, "upstream_timeout"
+	}
+	return http.StatusBadGateway, "upstream_unreachable"
+}
+
+// rejectBody answers a request whose body could not be taken in.
+func (p *Proxy) rejectBody(w http.ResponseWriter, rec *record, err error) {
+	if errors.Is(err, errBodyTooLarge) {
+		rec.reject(w, http.StatusRequestEntityTooLarge, "request_too_large",
+			fmt.Sprintf("the request body is larger than the limit of %d bytes", p.cfg.MaxBody))
+		return
+	}
+	rec.reject(w, http.StatusBadRequest, "unreadable_body", "the request body could not be read")
+}

@@ -1,0 +1,223 @@
+// Package proxy is an HTTP handler that forwards requests to a Responses-style
+// API and ends doom loops on the way: when the upstream reports that an answer
+// has begun to repeat itself, it cuts that attempt and goes on with a fresh one
+// inside the same client response.
+//
+// One goroutine serves a request: it reads a frame, decides, and writes. Only
+// while a started response waits for its next attempt a second one may read.
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/doomproxy/doomproxy/metrics"
+	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/go-chi/chi/v5"
+)
+
+// Mode says what is done about loops.
+type Mode string
+
+// The modes. The zero value is ModeEnforce.
+const (
+	ModeEnforce Mode = "enforce" // cut and recover
+	ModeObserve Mode = "observe" // count and log what would be cut, cut nothing
+	ModeOff     Mode = "off"     // ask for no reports, look into no stream
+)
+
+// OptIn says whose the recovery is when a client asks for reports itself.
+type OptIn string
+
+// The choices. The zero value is OptInDefer.
+const (
+	OptInDefer OptIn = "defer" // the client's: its streams pass untouched
+	OptInOwn   OptIn = "own"   // the proxy's
+)
+
+// SignalHeaders says which upstreams are asked to report loops.
+type SignalHeaders string
+
+// The choices. The zero value is SignalHeadersAuto.
+const (
+	SignalHeadersAuto   SignalHeaders = "auto" // all but those known to have no such reports
+	SignalHeadersAlways SignalHeaders = "always"
+	SignalHeadersNever  SignalHeaders = "never"
+)
+
+// Profile chooses how discarded items are closed for clients whose User-Agent
+// begins with a prefix.
+type Profile struct {
+	UserAgentPrefix string
+	Close           recovery.Close
+}
+
+// DefaultProfiles returns the profiles of clients known to tolerate an item
+// without an end but to keep a tombstone in their history for good. All others
+// get tombstones.
+func DefaultProfiles() []Profile {
+	var profiles []Profile
+	for _, prefix := range []string{"codex", "Codex ", "pi/", "pi (", "opencode/"} {
+		profiles = append(profiles, Profile{prefix, recovery.CloseDangling})
+	}
+	return profiles
+}
+
+// Defaults of Config where its fields are zero.
+const (
+	DefaultWindowTokens             = 1024
+	DefaultExactRepetitionMinTokens = 64
+	DefaultMaxBody                  = 64 << 20
+	DefaultKeepAlive                = 15 * time.Second
+	DefaultProgressAfter            = time.Minute
+	DefaultLinger                   = 2 * time.Second
+	DefaultCutJitter                = 250 * time.Millisecond
+)
+
+// Config is what a Proxy is made of. Only Upstream is required.
+type Config struct {
+	// Upstream is the base URL the agent itself would have used, path
+	// included. UpstreamName names it in metrics; empty means "default".
+	Upstream     *url.URL
+	UpstreamName string
+
+	Mode          Mode
+	ClientOptIn   OptIn
+	SignalHeaders SignalHeaders
+
+	// WindowTokens and ExactRepetitionMinTokens are what the upstream's
+	// detector is asked for, in tokens; zero means the defaults.
+	WindowTokens             int
+	ExactRepetitionMinTokens int
+
+	// Policy decides what is cut. Its MaxRetries is used as it is: zero means
+	// that no loop is ever cut.
+	Policy recovery.Policy
+	// Reminder is the text an attempt is told about the one before; empty
+	// means recovery.DefaultReminder.
+	Reminder string
+	// ReasoningBytes and TextBytes bound what a cut attempt is replayed with;
+	// zero means the defaults of package recovery.
+	ReasoningBytes, TextBytes int
+	// Profiles are tried in order; nil means DefaultProfiles.
+	Profiles []Profile
+
+	// MaxBody is the bound of a request body that has to be read, and MaxFrame
+	// that of one frame, in bytes; zero means the defaults.
+	MaxBody  int64
+	MaxFrame int
+
+	// KeepAlive is how often a client that waits for a further attempt is sent
+	// a comment, and ProgressAfter when it is first told response.in_progress
+	// again; Linger is how long a stream may go on behind its terminal event;
+	// CutJitter is the longest wait between a cut and the next attempt. Zero
+	// means the defaults.
+	KeepAlive, ProgressAfter, Linger, CutJitter time.Duration
+
+	// Transport sends requests upstream; nil means NewTransport.
+	Transport http.RoundTripper
+	// Metrics and Logger are where requests are counted and recorded; nil
+	// means nowhere.
+	Metrics *metrics.Metrics
+	Logger  *slog.Logger
+	// AdminURL is told to who asks for the root page; it may be empty.
+	AdminURL string
+}
+
+// ErrUpstream is returned by New for an upstream URL that cannot be used.
+var ErrUpstream = errors.New("unusable upstream URL")
+
+// Proxy is an http.Handler. It is safe for concurrent use.
+type Proxy struct {
+	cfg      Config
+	refusals refusals
+	router   chi.Router
+}
+
+// New returns a Proxy for cfg.
+func New(cfg Config) (*Proxy, error) {
+	u := cfg.Upstream
+	if u == nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return nil, fmt.Errorf("%w: want http(s)://host[:port][/path][?query]", ErrUpstream)
+	}
+	cfg.Mode = orDefault(cfg.Mode, ModeEnforce)
+	cfg.ClientOptIn = orDefault(cfg.ClientOptIn, OptInDefer)
+	cfg.SignalHeaders = orDefault(cfg.SignalHeaders, SignalHeadersAuto)
+	cfg.UpstreamName = orDefault(cfg.UpstreamName, "default")
+	cfg.WindowTokens = orDefault(cfg.WindowTokens, DefaultWindowTokens)
+	cfg.ExactRepetitionMinTokens = orDefault(cfg.ExactRepetitionMinTokens, DefaultExactRepetitionMinTokens)
+	cfg.Policy = cfg.Policy.Clamped()
+	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
+	cfg.KeepAlive = orDefault(cfg.KeepAlive, DefaultKeepAlive)
+	cfg.ProgressAfter = orDefault(cfg.ProgressAfter, DefaultProgressAfter)
+	cfg.Linger = orDefault(cfg.Linger, DefaultLinger)
+	cfg.CutJitter = orDefault(cfg.CutJitter, DefaultCutJitter)
+	if cfg.Profiles == nil {
+		cfg.Profiles = DefaultProfiles()
+	}
+	if cfg.Transport == nil {
+		cfg.Transport = NewTransport()
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = metrics.New(nil, metrics.Build{})
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Proxy{cfg: cfg, router: chi.NewRouter()}
+	p.router.Get("/", p.root)
+	p.router.NotFound(p.serve)
+	p.router.MethodNotAllowed(p.serve)
+	return p, nil
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// ServeHTTP implements http.Handler. It panics with http.ErrAbortHandler where
+// a started response must not look complete.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.router.ServeHTTP(w, r) }
+
+// root tells who opens the base URL in a browser what it is.
+func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	admin := "The admin listener is off."
+	if p.cfg.AdminURL != "" {
+		admin = "Metrics and health are at " + p.cfg.AdminURL
+	}
+	fmt.Fprintf(w, "doomproxy: point your agent's base URL here, it forwards to a Responses-style API and ends doom loops.\n%s\n", admin) //nolint:errcheck // nobody to tell
+}
+
+// serve handles one request that is for the upstream.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	rec := p.newRecord(r)
+	defer rec.finish()
+	w.Header().Set("X-Doomproxy-Request-Id", rec.id)
+
+	if r.Method == http.MethodConnect || !strings.HasPrefix(r.URL.EscapedPath(), "/") {
+		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path on this server")
+		return
+	}
+	req, err := p.readRequest(r)
+	if err != nil {
+		p.rejectBody(w, rec, err)
+		return
+	}
+	rec.classified(req)
+	switch req.protection {
+	case protected, observed:
+		p.exchange(w, r, rec, req)
+	case deferred, passthrough:
+		p.passThrough(w, r, rec, req)
+	}
+}

@@ -1,0 +1,244 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/doomproxy/doomproxy/recovery"
+)
+
+// outcome is how a request ended, as the client's user sees it. Of several that
+// apply the lowest one holds.
+type outcome uint8
+
+const (
+	outcomeNone outcome = iota
+	outcomeClientGone
+	outcomeRejected
+	outcomeGaveUp
+	outcomeUpstreamError
+	outcomeAcceptedAfterBudget
+	outcomeLate
+	outcomeRecovered
+	outcomeClean
+)
+
+func (o outcome) String() string {
+	switch o {
+	case outcomeClientGone:
+		return "client_gone"
+	case outcomeRejected:
+		return "rejected"
+	case outcomeGaveUp:
+		return "gave_up"
+	case outcomeUpstreamError:
+		return "upstream_error"
+	case outcomeAcceptedAfterBudget:
+		return "accepted_after_budget"
+	case outcomeLate:
+		return "late"
+	case outcomeRecovered:
+		return "recovered"
+	case outcomeNone, outcomeClean:
+	}
+	return "clean"
+}
+
+// phase is what a request in flight is doing, named as in the metrics.
+type phase string
+
+const (
+	phaseWaiting  phase = "waiting"  // no answer yet
+	phaseThinking phase = "thinking" // frames arrive, nothing is visible yet
+	phaseVisible  phase = "visible"
+	phaseBackoff  phase = "backoff" // between two attempts
+)
+
+// statusClientGone is logged and counted for a client that left, after nginx.
+const statusClientGone = 499
+
+// maxLoggedLabels bounds the labels of one log record. An attempt may report
+// 64, and a request may have several attempts.
+const maxLoggedLabels = 16
+
+// record is what is counted and logged of one request, once, when it ends.
+type record struct {
+	p     *Proxy
+	id    string
+	start time.Time
+	now   phase
+
+	method, path      string
+	model             string // as a metric label
+	protection        protection
+	status            int    // sent to the client; 0 if none was
+	upstreamRequestID string // the last attempt's x-request-id
+
+	outcome  outcome
+	attempts int
+	cuts     int // resamples asked for
+	bytes    int64
+	labels   []string
+	frames   [recovery.Actions]int
+	err      error // why the outcome is no better, if there is a cause to tell
+}
+
+func (p *Proxy) newRecord(r *http.Request) *record {
+	var id [12]byte
+	rand.Read(id[:]) //nolint:errcheck // never fails, by its documentation
+	rec := &record{
+		p:          p,
+		id:         hex.EncodeToString(id[:]),
+		start:      time.Now(),
+		method:     r.Method,
+		path:       r.URL.Path,
+		model:      "unknown",
+		protection: passthrough,
+	}
+	rec.enter(phaseWaiting)
+	return rec
+}
+
+// enter moves the request to another phase.
+func (rec *record) enter(next phase) {
+	if rec.now == next {
+		return
+	}
+	inFlight := rec.p.cfg.Metrics.RequestsInFlight
+	if rec.now != "" {
+		inFlight.WithLabelValues(string(rec.now)).Dec()
+	}
+	if next != "" {
+		inFlight.WithLabelValues(string(next)).Inc()
+	}
+	rec.now = next
+}
+
+// classified takes down what is known once the request was read.
+func (rec *record) classified(req *request) {
+	m := rec.p.cfg.Metrics
+	rec.protection = req.protection
+	rec.model = m.ModelLabel(req.model)
+	if req.reason != "" {
+		m.Unprotected.WithLabelValues(req.reason).Inc()
+	}
+	if req.scrubbed > 0 {
+		m.ScrubbedItems.WithLabelValues("tombstone").Add(float64(req.scrubbed))
+	}
+	if req.responses {
+		position := "continuation"
+		if req.turnStart {
+			position = "turn_start"
+		}
+		m.Steps.WithLabelValues(position).Inc()
+	}
+}
+
+// end takes down an outcome; the lowest one given holds.
+func (rec *record) end(o outcome, err error) {
+	if rec.outcome == outcomeNone || o < rec.outcome {
+		rec.outcome, rec.err = o, err
+	}
+}
+
+// sent takes down the status that the client is sent.
+func (rec *record) sent(status int) { rec.status = status }
+
+// reject answers a request that is not sent on.
+func (rec *record) reject(w http.ResponseWriter, status int, code, message string) {
+	rec.end(outcomeRejected, nil)
+	rec.sendError(w, status, code, message)
+}
+
+// sendError answers with an error of the API's shape.
+func (rec *record) sendError(w http.ResponseWriter, status int, code, message string) {
+	type apiError struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+		Code    string `json:"code"`
+	}
+	body, _ := json.Marshal(map[string]apiError{"error": {message, "proxy_error", code}}) //nolint:errchkjson // strings always marshal
+	rec.sent(status)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	n, _ := w.Write(body) // the answer ends here, whether or not it arrives
+	rec.bytes += int64(n)
+}
+
+// signal takes down a signal that came for the first time in its attempt.
+func (rec *record) signal(s recovery.Signal, confident bool) {
+	rec.p.cfg.Metrics.DoomSignals.WithLabelValues(
+		"upstream", s.Kind.String(), s.ChannelLabel(), strconv.FormatBool(confident)).Inc()
+	label := recovery.SanitizeLabel(s.Label)
+	if len(rec.labels) < maxLoggedLabels && !slices.Contains(rec.labels, label) {
+		rec.labels = append(rec.labels, label)
+	}
+}
+
+// finish counts and logs the request. It runs deferred, so that it also sees
+// what a panic ends.
+func (rec *record) finish() {
+	rec.enter("")
+	rec.end(outcomeClean, nil)
+	code := rec.status
+	if rec.outcome == outcomeClientGone {
+		code = statusClientGone
+	}
+	m, o := rec.p.cfg.Metrics, rec.outcome.String()
+	took := time.Since(rec.start)
+	m.Requests.WithLabelValues(rec.p.cfg.UpstreamName, string(rec.protection), o, strconv.Itoa(code), rec.model).Inc()
+	m.RequestDuration.WithLabelValues(string(rec.protection), o).Observe(took.Seconds())
+	for action, n := range rec.frames {
+		m.Frames.WithLabelValues(recovery.Action(action).String()).Add(float64(n))
+	}
+	if rec.recovers() {
+		m.Recoveries.WithLabelValues(o).Inc()
+	}
+	level := slog.LevelInfo
+	if rec.outcome == outcomeGaveUp || rec.outcome == outcomeUpstreamError {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{
+		slog.String("id", rec.id),
+		slog.String("method", rec.method),
+		slog.String("path", rec.path),
+		slog.String("upstream", rec.p.cfg.UpstreamName),
+		slog.String("model", rec.model),
+		slog.String("protection", string(rec.protection)),
+		slog.String("outcome", o),
+		slog.Int("status", code),
+		slog.Int("attempts", rec.attempts),
+		slog.Int("cuts", rec.cuts),
+		slog.Any("signals", rec.labels),
+		slog.Int64("bytes", rec.bytes),
+		slog.Duration("duration", took),
+	}
+	if rec.upstreamRequestID != "" {
+		attrs = append(attrs, slog.String("upstream_request_id", rec.upstreamRequestID))
+	}
+	if rec.err != nil {
+		attrs = append(attrs, slog.String("error", rec.err.Error()))
+	}
+	rec.p.cfg.Logger.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+// recovers reports whether the request counts as a recovery: a loop was cut, or
+// would have been but for the budget or for what was visible.
+func (rec *record) recovers() bool {
+	switch rec.outcome {
+	case outcomeRecovered, outcomeAcceptedAfterBudget, outcomeLate:
+		return true
+	case outcomeGaveUp, outcomeClientGone:
+		return rec.cuts > 0
+	case outcomeNone, outcomeRejected, outcomeUpstreamError, outcomeClean:
+	}
+	return false
+}

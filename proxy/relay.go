@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/sseframe"
+)
+
+// relay passes the attempt's events on, one by one, until it ends or is cut.
+func (x *exchange) relay(a *attempt) verdict {
+	for {
+		frame, err := x.next(a)
+		if err != nil {
+			return x.ended(a, err)
+		}
+		ev := a.parser.Parse(frame)
+		if v := x.absorb(a, &ev); v != verdictNone {
+			return v
+		}
+		x.forward(a, &ev)
+		if !a.scanner.Buffered() && !x.flush() {
+			return x.clientLeft()
+		}
+	}
+}
+
+// next returns the attempt's next frame.
+func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
+	if x.idle == nil || a.scanner.Buffered() {
+		frame, err = a.scanner.Next()
+	} else {
+		err = x.await(func() error {
+			frame, err = a.scanner.Next()
+			return err
+		})
+	}
+	if a.firstByte.IsZero() {
+		a.firstByte = time.Now()
+	}
+	a.bytes += int64(len(frame.Raw))
+	return frame, err
+}
+
+// absorb takes in what ev tells of the attempt, before it is forwarded, and
+// returns how the attempt ends if this ends it.
+func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
+	confident := false
+	for _, s := range a.collector.Absorb(ev) {
+		c := x.p.cfg.Policy.Confident(s)
+		x.rec.signal(s, c)
+		confident = confident || c
+	}
+	if a.armed && !x.view.Visible {
+		a.capture.Absorb(ev)
+		a.textBytes += int64(ev.TextBytes())
+	}
+	if confident {
+		return x.looped(a)
+	}
+	return x.refusedInBand(a, ev)
+}
+
+// looped decides what is done about a confident signal. The first of an
+// attempt settles it.
+func (x *exchange) looped(a *attempt) verdict {
+	if a.looped {
+		return verdictNone
+	}
+	a.looped = true
+	switch {
+	case x.view.Visible:
+		x.late = true
+	case a.armed:
+		x.abort(a, "enforce")
+		x.rec.frames[recovery.Discarded]++
+		return verdictCut
+	case x.req.protection == observed:
+		x.abort(a, "observe")
+	default:
+		x.acceptedAfterBudget = true
+	}
+	return verdictNone
+}
+
+// abort counts a cut, or one that would have been.
+func (x *exchange) abort(a *attempt, mode string) {
+	s, _ := a.collector.Tightest()
+	x.p.cfg.Metrics.DoomAborts.WithLabelValues("upstream", s.Kind.String(), x.rec.model, mode).Inc()
+}
+
+// forward sends ev on as the client is to see it.
+func (x *exchange) forward(a *attempt, ev *recovery.Event) {
+	if ev.Class == recovery.ClassCheck {
+		x.rec.frames[recovery.Swallowed]++
+		return
+	}
+	a.spoke = a.spoke || ev.Class == recovery.ClassOther
+	raw, action := x.view.Forward(ev)
+	x.rec.frames[action]++
+	if action == recovery.Swallowed {
+		return
+	}
+	x.write(raw)
+	if !a.forwarded {
+		x.sending(a)
+	}
+	if x.view.Visible && x.rec.now != phaseVisible {
+		x.rec.enter(phaseVisible)
+	}
+	if ev.Class == recovery.ClassTerminal {
+		x.terminal(a, ev)
+	}
+}
+
+// terminal takes down what the answer says of itself. Its stream may go on for
+// a moment.
+func (x *exchange) terminal(a *attempt, ev *recovery.Event) {
+	m := x.p.cfg.Metrics
+	u := ev.Usage()
+	m.Tokens.WithLabelValues("input").Add(float64(u.Input))
+	m.Tokens.WithLabelValues("output").Add(float64(u.Output))
+	m.Tokens.WithLabelValues("reasoning").Add(float64(u.Reasoning))
+	m.Tokens.WithLabelValues("cached").Add(float64(u.Cached))
+	switch ev.Type {
+	case "response.incomplete":
+		reason := ev.IncompleteReason()
+		if reason != "max_output_tokens" && reason != "content_filter" {
+			reason = "other"
+		}
+		m.Incomplete.WithLabelValues(reason).Inc()
+	case "response.failed":
+		x.rec.end(outcomeUpstreamError, nil)
+	}
+	if a.linger == nil {
+		a.linger = time.AfterFunc(x.p.cfg.Linger, a.cancel)
+	}
+}
+
+// clientLeft returns how an attempt ends whose client takes no more: a client
+// that has its answer may close without waiting for the end.
+func (x *exchange) clientLeft() verdict {
+	if x.view.Terminal {
+		return verdictAccepted
+	}
+	return verdictGone
+}
+
+// errUnfinished is why a stream that simply ends is no answer.
+var errUnfinished = errors.New("the stream ended without a terminal event")
+
+// ended decides what the end of the attempt's stream means.
+func (x *exchange) ended(a *attempt, err error) verdict {
+	if errors.Is(err, sseframe.ErrFrameTooLong) {
+		return x.copyRest(a)
+	}
+	if x.verdict(verdictNone) == verdictGone {
+		return x.clientLeft()
+	}
+	tail := a.scanner.Tail()
+	a.bytes += int64(len(tail.Raw))
+	// An event whose blank line is missing counts, if it is whole.
+	ev := a.parser.Parse(tail)
+	if ev.Class != recovery.ClassCheck && !recovery.ValidJSON(ev.Data) {
+		ev = recovery.Event{Frame: tail}
+	}
+	if v := x.absorb(a, &ev); v != verdictNone {
+		return v
+	}
+	switch {
+	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
+		x.forward(a, &ev)
+	case !x.view.Created() && !a.looped:
+		// No stream of a response, or not that far: it ends as it ended.
+		x.forward(a, &ev)
+		if !errors.Is(err, io.EOF) {
+			x.flush()
+			a.failure = failure{err: fmt.Errorf("read upstream: %w", err)}
+			return x.verdict(verdictDropped)
+		}
+	default:
+		a.failure = failure{"server_error", "the upstream's answer broke off", errUnfinished}
+		if !errors.Is(err, io.EOF) {
+			a.failure.err = fmt.Errorf("read upstream: %w", err)
+		}
+		if x.view.Visible {
+			x.forward(a, &ev)
+			x.flush()
+		}
+		return x.verdict(verdictFailed)
+	}
+	if x.view.Errored {
+		x.rec.end(outcomeUpstreamError, nil)
+	}
+	x.flush()
+	return verdictAccepted
+}
+
+// copyRest passes on a stream from a frame on that is too long to look into.
+// What is in it stays unknown, so that nothing can be taken back behind it.
+func (x *exchange) copyRest(a *attempt) verdict {
+	x.rec.oversized()
+	if x.cuts > 0 {
+		// It would have to be rewritten.
+		a.failure = failure{"server_error", "the upstream sent an event that is too large", sseframe.ErrFrameTooLong}
+		return verdictFailed
+	}
+	x.view.Visible = true
+	x.rec.enter(phaseVisible)
+	x.write(a.scanner.Rest())
+	if !x.flush() {
+		return verdictGone
+	}
+	return x.copyAnswer(a)
+}

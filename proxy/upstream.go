@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request headers of the loop report contract.
+const (
+	headerLoopCheck       = "X-Grok-Doom-Loop-Check"
+	headerExactRepetition = "X-Grok-Exact-Repetition-Check"
+)
+
+// NewTransport returns the transport that attempts are sent with. It asks for
+// no compression by itself, keeps connections for reuse, and sets no bound on
+// the wait for an answer: models think long.
+func NewTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConns:        0, // the bound per host is enough: there is one host
+		MaxIdleConnsPerHost: 100,
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
+		DisableCompression:  true,
+	}
+}
+
+// target returns where a request for u goes: the upstream's scheme and host,
+// u's path moved below the upstream's, and both queries, u's first.
+//
+// A path that begins with the upstream's own goes unchanged. In front of any
+// other the upstream's path takes the place of a leading /v1.
+func target(upstream, u *url.URL) *url.URL {
+	base := strings.TrimRight(upstream.EscapedPath(), "/")
+	path := u.EscapedPath()
+	if base != "" && !below(path, base) {
+		if below(path, "/v1") {
+			path = strings.TrimPrefix(path, "/v1")
+		}
+		path = base + path
+	}
+	t := &url.URL{Scheme: upstream.Scheme, Host: upstream.Host, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
+	t.RawPath = path
+	var err error
+	if t.Path, err = url.PathUnescape(path); err != nil {
+		t.Path = path
+	}
+	for _, pair := range strings.Split(upstream.RawQuery, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		if pair == "" || u.Query().Has(key) {
+			continue
+		}
+		if t.RawQuery != "" {
+			t.RawQuery += "&"
+		}
+		t.RawQuery += pair
+	}
+	return t
+}
+
+// below reports whether path is base or lies below it.
+func below(path, base string) bool {
+	rest, ok := strings.CutPrefix(path, base)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// hopByHop are the headers that speak of one connection only (RFC 9110, 7.6.1,
+// and those that older proxies send).
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// removeHopByHop drops the headers of h that are not to be sent on.
+func removeHopByHop(h http.Header) {
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
+
+// removeOwn drops the headers that are meant for the proxy. None goes upstream.
+func removeOwn(h http.Header) {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Doomproxy-") {
+			delete(h, name)
+		}
+	}
+}
+
+// upstreamHeader returns the headers of an inspected attempt for a client
+// request that came with h. A further attempt is not the client's request any
+// more: what speaks of its identity or of its exact body is left out.
+func (p *Proxy) upstreamHeader(h http.Header, further bool) http.Header {
+	h = h.Clone()
+	removeHopByHop(h)
+	removeOwn(h)
+	h.Del("Expect") // the body is here already
+	h.Del("Content-Length")
+	h.Set("Accept-Encoding", "identity")
+	if h["User-Agent"] == nil {
+		h.Set("User-Agent", "") // or net/http sends its own
+	}
+	if further {
+		for _, name := range []string{"Idempotency-Key", "Content-Md5", "Digest", "Content-Digest", "Content-Encoding"} {
+			h.Del(name)
+		}
+	}
+	if p.asksForSignals() {
+		setAbsent(h, headerLoopCheck, p.cfg.WindowTokens)
+		setAbsent(h, headerExactRepetition, p.cfg.ExactRepetitionMinTokens)
+	}
+	return h
+}
+
+// setAbsent sets a header that the client did not send.
+func setAbsent(h http.Header, name string, value int) {
+	if _, ok := h[name]; !ok {
+		h.Set(name, strconv.Itoa(value))
+	}
+}
+
+// asksForSignals reports whether the upstream is asked to report loops.
+func (p *Proxy) asksForSignals() bool {
+	switch p.cfg.SignalHeaders {
+	case SignalHeadersAlways:
+		return true
+	case SignalHeadersNever:
+		return false
+	case SignalHeadersAuto:
+	}
+	host := strings.ToLower(p.cfg.Upstream.Hostname())
+	return host != "chatgpt.com" && !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".azure.com")
+}
+
+// copyHeader adds the end-to-end headers of an upstream's answer to a client's.
+func copyHeader(dst, src http.Header) {
+	src = src.Clone()
+	removeHopByHop(src)
+	removeOwn(src)
+	for name, values := range src {
+		dst[name] = append(dst[name], values...)
+	}
+}
