@@ -172,12 +172,11 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	}
 	switch {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
-		x.forward(a, &ev)
+		x.forwardTail(a, &ev)
 	case !x.view.Created() && !a.looped:
 		// No stream of a response, or not that far: it ends as it ended.
-		x.forward(a, &ev)
+		x.forwardTail(a, &ev)
 		if !errors.Is(err, io.EOF) {
-			x.flush()
 			a.failure = failure{err: fmt.Errorf("read upstream: %w", err)}
 			return x.verdict(verdictDropped)
 		}
@@ -187,16 +186,22 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 			a.failure.err = fmt.Errorf("read upstream: %w", err)
 		}
 		if x.view.Visible {
-			x.forward(a, &ev)
-			x.flush()
+			x.forwardTail(a, &ev)
 		}
 		return x.verdict(verdictFailed)
 	}
 	if x.view.Errored {
 		x.rec.end(outcomeUpstreamError, nil)
 	}
-	x.flush()
 	return verdictAccepted
+}
+
+// forwardTail sends on what a stream ended with, if it did not end with a frame.
+func (x *exchange) forwardTail(a *attempt, ev *recovery.Event) {
+	if len(ev.Frame.Raw) > 0 {
+		x.forward(a, ev)
+		x.flush()
+	}
 }
 
 // copyRest passes on a stream from a frame on that is too long to look into.

@@ -413,4 +413,3 @@ func within(t *testing.T, d time.Duration, what string, done <-chan struct{}) {
 		t.Fatalf("%s did not happen", what)
 	}
 }
-
