@@ -46,6 +46,12 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 			rec.sendError(w, status, code, "the upstream could not be reached")
 		},
 	}
+	if !req.read {
+		// Or net/http, at the first byte of the answer, closes a body that the
+		// transport may still have to read to its end, and the transport then
+		// closes the connection that the answer comes from.
+		http.NewResponseController(w).EnableFullDuplex() //nolint:errcheck // HTTP/2 has no such rule
+	}
 	broke := true
 	defer func() {
 		if broke { // ReverseProxy panics when one of the two sides broke off

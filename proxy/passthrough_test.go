@@ -198,6 +198,47 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// What passes through may answer before it was asked in full.
+func TestPassThroughIsFullDuplex(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		rc.EnableFullDuplex() //nolint:errcheck // the test fails
+		buf := make([]byte, 64)
+		for {
+			n, err := r.Body.Read(buf)
+			w.Write(buf[:n]) //nolint:errcheck // the client sees it
+			rc.Flush()       //nolint:errcheck // the client sees it
+			if err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(up.Close)
+	r := newRigFor(t, up.URL, nil)
+	pr, pw := io.Pipe()
+	go fmt.Fprint(pw, "first")
+	resp, err := client.Post(r.url+"/v1/audio", "", pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for _, part := range []string{"first", "second"} {
+		got := make([]byte, len(part))
+		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != part {
+			t.Fatalf("got %q, %v, want %q", got, err, part)
+		}
+		if part == "first" {
+			go func() {
+				fmt.Fprint(pw, "second")
+				pw.Close()
+			}()
+		}
+	}
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 0 {
+		t.Errorf("got %q, %v at the end", rest, err)
+	}
+}
+
 func TestBodyLimit(t *testing.T) {
 	r := newRig(t, func(c *proxy.Config) { c.MaxBody = int64(len(streamBody)) })
 	r.answer(streamBody)

@@ -33,15 +33,22 @@ func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
 	if x.idle == nil || a.scanner.Buffered() {
 		frame, err = a.scanner.Next()
 	} else {
-		err = x.await(func() error {
-			frame, err = a.scanner.Next()
-			return err
-		})
+		frame, err = x.awaitFrame(a)
 	}
 	if a.firstByte.IsZero() {
 		a.firstByte = time.Now()
 	}
 	a.bytes += int64(len(frame.Raw))
+	return frame, err
+}
+
+// awaitFrame is Scanner.Next while the client is kept alive. It stands apart
+// because what it shares with another goroutine is allocated.
+func (x *exchange) awaitFrame(a *attempt) (frame sseframe.Frame, err error) {
+	err = x.await(func() error {
+		frame, err = a.scanner.Next()
+		return err
+	})
 	return frame, err
 }
 

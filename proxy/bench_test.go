@@ -1,0 +1,181 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/doomproxy/doomproxy/proxy"
+	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/simulate"
+)
+
+// sink is a client that takes everything.
+type sink struct {
+	header http.Header
+	n      int
+}
+
+func (s *sink) Header() http.Header { return s.header }
+func (s *sink) WriteHeader(int)     {}
+func (s *sink) Flush()              {}
+func (s *sink) Write(b []byte) (int, error) {
+	s.n += len(b)
+	return len(b), nil
+}
+
+// inProcess returns a proxy whose upstream answers from memory, so that only
+// the proxy's own work is measured.
+func inProcess(tb testing.TB, answer func(*http.Request) io.Reader) http.Handler {
+	tb.Helper()
+	p, err := proxy.New(proxy.Config{
+		Upstream:  &url.URL{Scheme: "http", Host: "upstream"},
+		Policy:    recovery.Policy{MaxRetries: 2},
+		CutJitter: 1,
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{
+				StatusCode: http.StatusOK,
+				Header:     http.Header{"Content-Type": {"text/event-stream"}},
+				Body:       io.NopCloser(answer(r)),
+			}, nil
+		}),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func ask(h http.Handler) int {
+	s := &sink{header: http.Header{}}
+	h.ServeHTTP(s, httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/v1/responses", strings.NewReader(streamBody)))
+	return s.n
+}
+
+// longStream is a healthy answer with n deltas of thinking and as many of text.
+func longStream(n int) []byte {
+	think, say := make([]string, n), make([]string, n)
+	for i := range n {
+		think[i] = fmt.Sprintf("Step %d, \"quoted\".\n", i)
+		say[i] = fmt.Sprintf("word %d ", i)
+	}
+	sc := simulate.Scenario{Thinking: think, Message: strings.Join(say, "")}
+	return []byte(strings.Join(sc.Stream(0, []byte(streamBody)), ""))
+}
+
+// On the healthy path a forwarded frame costs no allocation: a stream ten times
+// as long takes hardly more of them.
+func TestHealthyPathDoesNotAllocatePerFrame(t *testing.T) {
+	allocs := func(stream []byte) float64 {
+		h := inProcess(t, func(*http.Request) io.Reader { return bytes.NewReader(stream) })
+		return testing.AllocsPerRun(20, func() { ask(h) })
+	}
+	const n = 1000
+	short, long := longStream(n), longStream(10*n)
+	frames := bytes.Count(long, []byte("\n\n")) - bytes.Count(short, []byte("\n\n"))
+	few, many := allocs(short), allocs(long)
+	// The terminal event of the long stream is longer too, and makes buffers grow.
+	if perFrame := (many - few) / float64(frames); perFrame > 0.01 {
+		t.Errorf("got %v allocations for %d more frames (%v and %v), want none for each", perFrame, frames, many, few)
+	}
+}
+
+func BenchmarkHealthy(b *testing.B) {
+	stream := longStream(1000)
+	frames := float64(bytes.Count(stream, []byte("\n\n")))
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"whole reads": func(r io.Reader) io.Reader { return r },
+		"1 KiB reads": func(r io.Reader) io.Reader { return limited{r, 1 << 10} },
+		"half reads":  iotest.HalfReader,
+	} {
+		b.Run(name, func(b *testing.B) {
+			h := inProcess(b, func(*http.Request) io.Reader { return wrap(bytes.NewReader(stream)) })
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				ask(h)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/frames, "ns/frame")
+		})
+	}
+}
+
+type limited struct {
+	r io.Reader
+	n int
+}
+
+func (l limited) Read(p []byte) (int, error) { return l.r.Read(p[:min(len(p), l.n)]) }
+
+// BenchmarkRecovery is a cut and a spliced answer of 1,000 deltas each way.
+func BenchmarkRecovery(b *testing.B) {
+	looped := strings.Join(finite().Stream(0, []byte(streamBody)), "")
+	stream := longStream(1000)
+	attempts := 0
+	h := inProcess(b, func(*http.Request) io.Reader {
+		if attempts++; attempts%2 == 1 {
+			return strings.NewReader(looped)
+		}
+		return bytes.NewReader(stream)
+	})
+	b.SetBytes(int64(len(stream)))
+	b.ReportAllocs()
+	for b.Loop() {
+		ask(h)
+	}
+	runtime.KeepAlive(h)
+}
+
+// BenchmarkSockets compares a healthy stream over loopback sockets with what
+// httputil.ReverseProxy makes of it.
+func BenchmarkSockets(b *testing.B) {
+	stream := longStream(200)
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // a request from below
+		w.Header().Set("Content-Type", "text/event-stream")
+		for chunk := range bytes.SplitAfterSeq(stream, []byte("\n\n")) {
+			w.Write(chunk) //nolint:errcheck // the client sees it
+		}
+	}))
+	defer up.Close()
+	u, _ := url.Parse(up.URL)
+	p, err := proxy.New(proxy.Config{Upstream: u, Policy: recovery.Policy{MaxRetries: 2}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	plain := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u) },
+		Transport:     proxy.NewTransport(),
+		FlushInterval: -1,
+	}
+	duplex := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex() //nolint:errcheck // as in Proxy.passThrough
+		plain.ServeHTTP(w, r)
+	})
+	for name, h := range map[string]http.Handler{"doomproxy": p, "ReverseProxy": duplex} {
+		b.Run(name, func(b *testing.B) {
+			srv := httptest.NewServer(h)
+			defer srv.Close()
+			for b.Loop() {
+				resp, err := client.Post(srv.URL+"/v1/responses", "application/json", strings.NewReader(streamBody))
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, err := io.Copy(io.Discard, resp.Body)
+				if err != nil || n != int64(len(stream)) {
+					b.Fatalf("got %d bytes, %v", n, err)
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+}
