@@ -84,7 +84,7 @@ func (x *exchange) send(a *attempt) error {
 		ContentLength: int64(len(body)),
 	}
 	start := time.Now()
-	resp, err := x.p.cfg.Transport.RoundTrip(r.WithContext(ctx))
+	resp, err := x.p.cfg.Transport.RoundTrip(r.WithContext(ctx)) //nolint:bodyclose // attempt.end does
 	if err != nil {
 		return fmt.Errorf("send upstream: %w", err)
 	}

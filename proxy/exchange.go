@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/doomproxy/doomproxy/recovery"
@@ -103,7 +104,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 // closing returns how discarded items are closed for a client.
 func (p *Proxy) closing(userAgent string) recovery.Close {
 	for _, profile := range p.cfg.Profiles {
-		if len(userAgent) >= len(profile.UserAgentPrefix) && userAgent[:len(profile.UserAgentPrefix)] == profile.UserAgentPrefix {
+		if strings.HasPrefix(userAgent, profile.UserAgentPrefix) {
 			return profile.Close
 		}
 	}

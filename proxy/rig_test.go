@@ -124,19 +124,25 @@ func (r *rig) post(ctx context.Context, body string, headers ...string) (*http.R
 
 var client = &http.Client{Transport: &http.Transport{DisableCompression: true}}
 
+// head is an answer without its body.
+type head struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // stream sends a request and returns the whole answer. err is how its body
 // ended, nil for a clean end.
-func (r *rig) stream(body string, headers ...string) (resp *http.Response, raw string, err error) {
+func (r *rig) stream(body string, headers ...string) (_ head, raw string, err error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
 	defer cancel()
-	resp, err = r.post(ctx, body, headers...)
+	resp, err := r.post(ctx, body, headers...)
 	if err != nil {
 		r.t.Fatalf("the request failed: %v", err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return resp, string(b), err
+	return head{resp.StatusCode, resp.Header}, string(b), err
 }
 
 // answer is stream for tests in which the answer has to be whole.
@@ -288,9 +294,6 @@ func types(evs []event) []string {
 	}
 	return all
 }
-
-// isReasoningType tells events that belong to reasoning by name.
-func isReasoningType(typ string) bool { return strings.HasPrefix(typ, "response.reasoning") }
 
 // checkI3 checks what invariants I3 and I7 ask of a client's stream. A stream
 // of a client whose items are left open may have events outside an open item

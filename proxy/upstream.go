@@ -51,7 +51,7 @@ func target(upstream, u *url.URL) *url.URL {
 	if t.Path, err = url.PathUnescape(path); err != nil {
 		t.Path = path
 	}
-	for _, pair := range strings.Split(upstream.RawQuery, "&") {
+	for pair := range strings.SplitSeq(upstream.RawQuery, "&") {
 		key, _, _ := strings.Cut(pair, "=")
 		if pair == "" || u.Query().Has(key) {
 			continue
