@@ -35,6 +35,7 @@ func TestI1HealthyBytesAreUnchanged(t *testing.T) {
 		{NoSequence: true, NoEventNames: true, DoneMarker: true},
 		{EmptyOutput: true, NoAdded: true, ReasoningItems: 3},
 		{Failure: &simulate.Failure{After: 4}},
+		{Failure: &simulate.Failure{Code: "invalid_prompt"}},
 	}
 	ends := []string{"\n", "\r\n", "\r"}
 	var sent []string
@@ -431,6 +432,14 @@ func TestI7NoCleanEndWithoutTerminalEvent(t *testing.T) {
 		r := newRig(t, nil, simulate.Scenario{Frames: []string{stream}})
 		if _, _, err := r.stream(streamBody); err == nil {
 			t.Error("got a clean end, want a dropped connection")
+		}
+	})
+	t.Run("a frame cut short before the failure", func(t *testing.T) {
+		part := healthy[4][:len(healthy[4])/2]
+		r := newRig(t, nil, simulate.Scenario{Frames: append(slices.Clone(healthy[:4]), part)})
+		raw := r.answer(streamBody)
+		if err := checkI3(raw, events(t, raw)); err != nil {
+			t.Errorf("%v in:\n%s", err, raw)
 		}
 	})
 	t.Run("upstream resets", func(t *testing.T) {

@@ -316,11 +316,14 @@ func TestKeepAlive(t *testing.T) {
 			return loop()
 		}
 		return simulate.Scenario{Before: func(write int) {
-			if write == 2 { // behind the lifecycle events, which the client does not see
+			switch write {
+			case 2: // behind the lifecycle events, which the client does not see
 				select {
 				case <-release:
 				case <-req.Gone:
 				}
+			case 5: // an upstream that is slow now and then
+				<-time.After(50 * time.Millisecond)
 			}
 		}}
 	}

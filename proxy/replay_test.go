@@ -261,6 +261,8 @@ func TestLadder(t *testing.T) {
 		{"error event", []simulate.Scenario{inBandError, inBandError}, [][]string{full, reminder, original}, ""},
 		{"error event for ever", []simulate.Scenario{inBandError, inBandError, inBandError}, [][]string{full, reminder, original}, "context_length_exceeded"},
 		{"busy", []simulate.Scenario{refuse(409, "no"), refuse(409, "no")}, [][]string{full, full, full}, ""},
+		{"busy for ever", slices.Repeat([]simulate.Scenario{refuse(409, "no")}, 9), [][]string{full, full, full}, "nope"},
+		{"busy, in band", []simulate.Scenario{{Failure: &simulate.Failure{Code: "conversation_locked"}}}, [][]string{full, full}, ""},
 		{"403 is no refusal of the replay", []simulate.Scenario{refuse(403, "no")}, [][]string{full}, "nope"},
 		{"500", []simulate.Scenario{{Status: 500, Body: "oops"}}, [][]string{full}, "server_error"},
 		{"no stream", []simulate.Scenario{{Header: map[string]string{"Content-Type": "application/json"}}}, [][]string{full}, "server_error"},
@@ -298,6 +300,21 @@ func TestLadder(t *testing.T) {
 			r.wantMetric(1, "doomproxy_recoveries_total", "outcome", "gave_up")
 		})
 	}
+}
+
+// A failure behind some thinking is no refusal of the request: it is passed on.
+func TestFailureInMidAttempt(t *testing.T) {
+	b := simulate.Scenario{Failure: &simulate.Failure{Code: "invalid_prompt", After: 6}}
+	r := newRig(t, nil, loop(), b)
+	raw := r.answer(streamBody)
+	evs := events(t, raw)
+	if err := checkI3(raw, evs); err != nil || evs[len(evs)-1].typ() != "response.failed" {
+		t.Errorf("got %v, %v, want response.failed at the end", types(evs), err)
+	}
+	compareSpliced(t, raw, 1, b.Stream(1, r.upstream(1).Body))
+	r.wantRequests(2)
+	r.settled(1)
+	r.wantMetric(1, "doomproxy_requests_total", "outcome", "upstream_error")
 }
 
 // A refusal that is about replayed reasoning is remembered; others are not.

@@ -167,6 +167,14 @@ func TestLoopThatEndsWithoutTerminalEvent(t *testing.T) {
 			r.wantMetric(1, "doomproxy_recoveries_total", "outcome", "gave_up")
 		})
 	}
+	t.Run("nothing but a report", func(t *testing.T) {
+		r := newRig(t, func(c *proxy.Config) { c.Policy.MaxRetries = 0 }, simulate.Scenario{Frames: []string{check("tail_repetition:8@thinking")}})
+		raw := r.answer(streamBody)
+		evs := events(t, raw)
+		if err := checkI3(raw, evs); err != nil || evs[len(evs)-1].typ() != "response.failed" {
+			t.Errorf("got %v, %v, want response.failed at the end", types(evs), err)
+		}
+	})
 	t.Run("report without its blank line", func(t *testing.T) {
 		healthy := simulate.Scenario{}.Stream(0, []byte(streamBody))
 		check := "event: response.doom_loop_check\ndata: {\"type\":\"response.doom_loop_check\",\"doom_loop_check\":{\"triggers\":[\"tail_repetition:8@thinking\"]}}"

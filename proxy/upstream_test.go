@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -142,5 +144,29 @@ func TestCutClosesTheConnection(t *testing.T) {
 	r.wantRequests(2)
 	if r.upstream(0).RemoteAddr == r.upstream(1).RemoteAddr {
 		t.Error("the half-read connection was used again")
+	}
+}
+
+// An upstream that announces the length of its stream does not announce that of
+// the client's.
+func TestAnnouncedLength(t *testing.T) {
+	streams := []string{
+		strings.Join(finite().Stream(0, []byte(streamBody)), ""),
+		strings.Join(simulate.Scenario{Message: "fine"}.Stream(1, []byte(streamBody)), ""),
+	}
+	n := 0
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Length", strconv.Itoa(len(streams[n])))
+		n++
+		io.WriteString(w, streams[n-1]) //nolint:errcheck // the first is cut
+	}))
+	t.Cleanup(up.Close)
+	raw := newRigFor(t, up.URL, nil).answer(streamBody)
+	if err := checkI3(raw, events(t, raw)); err != nil {
+		t.Errorf("%v in:\n%s", err, raw)
+	}
+	if n != 2 {
+		t.Errorf("got %d upstream requests, want 2", n)
 	}
 }
