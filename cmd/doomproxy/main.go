@@ -1,0 +1,122 @@
+// Command doomproxy is a streaming proxy for Responses-style APIs that ends doom
+// loops: it cuts an answer that has begun to repeat itself and goes on with a
+// fresh one, inside the same response.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals // the one who sends a second does not want to wait
+		os.Exit(exitFailure)
+	}()
+	os.Exit(report(os.Stderr, run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Environ())))
+}
+
+// run executes one command line. It ends early, and in order, with ctx.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) error {
+	a := &app{stdout: stdout, stderr: stderr, env: env, grace: shutdownGrace, plan: defaultPlan()}
+	return a.run(ctx, args)
+}
+
+// report tells of an error and returns the exit code that goes with it.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(w, "doomproxy: %v\n", err)
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintf(w, "'%s --help' tells how it is used.\n", usage.command)
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is an error in what the user asked for.
+type usageError struct {
+	command string
+	err     error
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// app is what the commands have in common.
+type app struct {
+	stdout, stderr io.Writer
+	env            []string      // as os.Environ gives it
+	grace          time.Duration // how long a running request may go on at the end
+	plan           plan          // what the demo plays
+}
+
+func (a *app) run(ctx context.Context, args []string) error {
+	root := &cobra.Command{
+		Use:   "doomproxy",
+		Short: "A streaming proxy that ends doom loops",
+		Long: `doomproxy stands between an agent and a Responses-style inference API. When the
+API reports that an answer has begun to repeat itself, doomproxy cuts it off and
+asks again, and the agent's stream goes on with the new answer.`,
+		Example: `  doomproxy demo                                  see a loop and its recovery
+  doomproxy serve --upstream https://api.x.ai/v1  run it in front of an API`,
+		Version:       newBuild().String(),
+		Args:          knownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{cmd.CommandPath(), err}
+	})
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand())
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// knownCommand refuses what is no command, and names the one that may be meant.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("there is no command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return &usageError{cmd.CommandPath(), err}
+}
+
+// noArguments refuses arguments that are no flags.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &usageError{cmd.CommandPath(), fmt.Errorf("unexpected argument %q", args[0])}
+}

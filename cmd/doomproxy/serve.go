@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/doomproxy/doomproxy/admin"
+	"github.com/doomproxy/doomproxy/metrics"
+	"github.com/doomproxy/doomproxy/proxy"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var s settings
+	table := s.table()
+	cmd := &cobra.Command{
+		Use:   "serve --upstream [NAME=]URL",
+		Short: "Run the proxy in front of an API",
+		Long: `Runs the proxy until it is interrupted. Give your agent the base URL that it
+prints, in place of the API's; the agent's own key and model go through.
+
+The first interrupt lets running streams end, for 30 s at most; the second one
+ends at once.` + environmentHelp(table),
+		Example: `  doomproxy serve --upstream https://api.x.ai/v1
+  doomproxy serve --upstream https://api.openai.com/v1 --mode observe --log-format json
+  DOOMPROXY_UPSTREAM=https://openrouter.ai/api/v1 doomproxy serve --listen 127.0.0.1:8080`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := s.read(table, a.env)
+			if err == nil && s.proxy.Upstream == nil {
+				err = errors.New("--upstream is required: the base URL that the agent would use without the proxy")
+			}
+			if err != nil {
+				return &usageError{cmd.CommandPath(), err}
+			}
+			return a.serve(cmd.Context(), &s)
+		},
+	}
+	register(cmd.Flags(), table)
+	return cmd
+}
+
+// environmentHelp lists the environment variables.
+func environmentHelp(table []*setting) string {
+	var b strings.Builder
+	b.WriteString("\n\nEach setting can be given in the environment. Flags win; NAME_FILE names a file\nthat holds the value.\n\n")
+	for _, st := range table {
+		what := "--" + st.flag
+		if st.flag == "" {
+			what = st.usage
+		}
+		fmt.Fprintf(&b, "  %-46s %s\n", st.variable(), what)
+		if st.short != "" {
+			fmt.Fprintf(&b, "  %-46s the same, for short\n", st.short)
+		}
+	}
+	fmt.Fprintf(&b, "  %-46s turns the recovery off\n", switchVariable+"=false")
+	return b.String()
+}
+
+// newLogger returns the logger that the settings ask for.
+func newLogger(w io.Writer, s *settings) *slog.Logger {
+	options := &slog.HandlerOptions{Level: s.logLevel}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// serve runs the proxy until ctx ends.
+func (a *app) serve(ctx context.Context, s *settings) error {
+	log := newLogger(a.stderr, s)
+	for _, n := range s.notes {
+		n(log)
+	}
+	agents, err := listen(ctx, "--listen", s.listen)
+	if err != nil {
+		return err
+	}
+	defer agents.Close()
+	if self(s.proxy.Upstream, agents) {
+		return fmt.Errorf("--upstream: %s is this proxy itself, want the API", upstreamText(s.proxy.Upstream))
+	}
+	var operators net.Listener
+	if s.adminListen != "" {
+		if operators, err = listen(ctx, "--admin-listen", s.adminListen); err != nil {
+			return err
+		}
+		defer operators.Close()
+	}
+	if !loopback(agents) {
+		log.Warn("other machines may reach the proxy: whoever does can use it", "listen", agents.Addr().String())
+	}
+
+	reg := prometheus.NewRegistry()
+	transport := proxy.NewTransport()
+	defer transport.CloseIdleConnections()
+	cfg := s.proxy
+	cfg.Transport, cfg.Logger, cfg.Metrics = transport, log, metrics.New(reg, newBuild().metrics())
+	if operators != nil {
+		cfg.AdminURL = origin(operators)
+	}
+	p, err := proxy.New(cfg)
+	if err != nil {
+		return err
+	}
+
+	var ready atomic.Bool
+	failed := make(chan error, 2)
+	if operators != nil {
+		adm := &admin.Server{Gatherer: reg, Ready: ready.Load}
+		// Stopped last: it tells that the proxy is not ready while that drains.
+		defer start(operators, adm.Handler(), log, failed).stop(time.Second)
+	}
+	srv := start(agents, p, log, failed)
+	ready.Store(true)
+	a.announce(s, agents, operators)
+
+	select {
+	case <-ctx.Done():
+		log.Info("shutting down", "grace", a.grace, "running", srv.running.Load())
+	case err = <-failed:
+	}
+	ready.Store(false)
+	srv.stop(a.grace)
+	return err
+}
+
+// announce prints where everything is.
+func (a *app) announce(s *settings, agents, operators net.Listener) {
+	adminText := "off"
+	if operators != nil {
+		adminText = origin(operators) + "  (/metrics, /healthz, /readyz)"
+	}
+	mode := string(s.proxy.Mode)
+	switch s.proxy.Mode {
+	case proxy.ModeObserve:
+		mode += ": loops are counted, not cut"
+	case proxy.ModeOff:
+		mode += ": nothing is looked into"
+	case proxy.ModeEnforce:
+		mode += fmt.Sprintf(": a loop is cut, %d times a request at most", s.proxy.Policy.MaxRetries)
+	}
+	b := newBuild()
+	fmt.Fprintf(a.stdout, "doomproxy %s (%s)\n", b.version, b.commit)
+	fmt.Fprintf(a.stdout, "  listening  %s\n", agents.Addr())
+	fmt.Fprintf(a.stdout, "  base URL   %s/v1  (give this one to your agent)\n", origin(agents))
+	fmt.Fprintf(a.stdout, "  admin      %s\n", adminText)
+	fmt.Fprintf(a.stdout, "  upstream   %s\n", upstreamText(s.proxy.Upstream))
+	fmt.Fprintf(a.stdout, "  mode       %s\n", mode)
+}
+
+// upstreamText is an upstream's URL without its query, which may be secret.
+func upstreamText(u *url.URL) string {
+	shown := *u
+	shown.RawQuery, shown.ForceQuery = "", false
+	return shown.String()
+}
+
+// self reports whether requests to u would come back to the listener l.
+func self(u *url.URL, l net.Listener) bool {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if !ok || u.Port() != strconv.Itoa(tcp.Port) || !tcp.IP.IsLoopback() && !tcp.IP.IsUnspecified() {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return strings.EqualFold(u.Hostname(), "localhost") || ip.IsLoopback() && (tcp.IP.IsUnspecified() || ip.Equal(tcp.IP))
+}

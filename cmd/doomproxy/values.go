@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/doomproxy/doomproxy/proxy"
+)
+
+// value takes a setting from text.
+type value struct {
+	allowed string // what may be given
+	// set returns whether the text is allowed and, if it is but lies outside of
+	// the range, what is used in its place.
+	set func(text string) (instead string, ok bool)
+	// shown is what of the text may be shown in a message; nil means all.
+	shown func(text string) string
+	// empty says that empty text is a value. Else an empty environment variable
+	// is taken for one that is not set: some ways to start a process know no other.
+	empty bool
+}
+
+// oneOf is a value that is one of a few words.
+func oneOf[T ~string](target *T, words ...T) value {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	last := len(list) - 1
+	return value{
+		allowed: strings.Join(list[:last], ", ") + " or " + list[last],
+		set: func(text string) (string, bool) {
+			for _, w := range words {
+				if text == string(w) {
+					*target = w
+					return "", true
+				}
+			}
+			return "", false
+		},
+	}
+}
+
+func level(target *slog.Level) value {
+	var name string
+	v := oneOf(&name, "debug", "info", "warn", "error")
+	return value{allowed: v.allowed, set: func(text string) (string, bool) {
+		_, ok := v.set(text)
+		return "", ok && target.UnmarshalText([]byte(name)) == nil
+	}}
+}
+
+// whole is a number that is brought into its range.
+func whole(target *int, lo, hi int) value { return clamped(target, lo, hi, lo, hi) }
+
+// wholeOr is a number in place of which another is used, if it is out of range.
+func wholeOr(target *int, lo, hi, other int) value { return clamped(target, lo, hi, other, other) }
+
+func clamped(target *int, lo, hi, below, above int) value {
+	allowed := fmt.Sprintf("a whole number from %d to %d", lo, hi)
+	if hi == math.MaxInt32 {
+		allowed = fmt.Sprintf("a whole number, at least %d", lo)
+	}
+	return value{allowed: allowed, set: func(text string) (string, bool) {
+		if !wholeNumber.MatchString(text) {
+			return "", false
+		}
+		// Of a number that is too large for an int64 the nearest one is used.
+		n, _ := strconv.ParseInt(text, 10, 64)
+		switch {
+		case n < int64(lo):
+			*target = below
+		case n > int64(hi):
+			*target = above
+		default:
+			*target = int(n)
+			return "", true
+		}
+		return strconv.Itoa(*target), true
+	}}
+}
+
+var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
+
+// maxSize is the largest limit that can be set: all of it may have to be held
+// in memory, for one request.
+const maxSize = 1 << 30
+
+// size is a number of bytes.
+func size[T int | int64](target *T) value {
+	return value{allowed: "bytes from 1 to 1GiB, such as 1048576, 512KiB or 64MiB", set: func(text string) (string, bool) {
+		digits, unit := text, 1
+		for suffix, bytes := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+			if rest, ok := strings.CutSuffix(text, suffix); ok {
+				digits, unit = rest, bytes
+			}
+		}
+		n, err := strconv.ParseUint(digits, 10, 31)
+		if err != nil || n == 0 || n > maxSize/uint64(unit) {
+			return "", false
+		}
+		*target = T(n) * T(unit)
+		return "", true
+	}}
+}
+
+func anyText(target *string) value {
+	return value{allowed: "any text", set: func(text string) (string, bool) {
+		*target = text
+		return "", true
+	}}
+}
+
+// hostPort is an address to listen on.
+func hostPort(target *string) value {
+	return value{allowed: "HOST:PORT, such as 127.0.0.1:3666", set: func(text string) (string, bool) {
+		_, port, err := net.SplitHostPort(text)
+		if err != nil {
+			return "", false
+		}
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return "", false
+		}
+		*target = text
+		return "", true
+	}}
+}
+
+// optional lets a value also be empty.
+func optional(v value) value {
+	set := v.set
+	v.empty = true
+	v.allowed += ", or nothing"
+	v.set = func(text string) (string, bool) {
+		if text == "" {
+			return "", true
+		}
+		return set(text)
+	}
+	return v
+}
+
+var upstreamName = regexp.MustCompile(`^[A-Za-z0-9_-]+=`)
+
+// upstreamURL is where requests go.
+func upstreamURL(target *proxy.Config) value {
+	return value{
+		allowed: "an http or https URL such as https://api.example.com/v1, without user name or password (the agent sends its own key)",
+		set: func(text string) (string, bool) {
+			if name := upstreamName.FindString(text); name != "" {
+				target.UpstreamName = strings.TrimSuffix(name, "=")
+				text = text[len(name):]
+			}
+			u, err := url.Parse(text)
+			if err != nil {
+				return "", false
+			}
+			target.Upstream = u
+			_, err = proxy.New(proxy.Config{Upstream: u})
+			return "", err == nil
+		},
+		shown: redacted,
+	}
+}
+
+// redacted leaves out of a URL what may be secret.
+func redacted(text string) string {
+	shown, _, more := strings.Cut(text, "?")
+	if i := strings.LastIndexByte(shown, '@'); i >= 0 {
+		shown = "…" + shown[i:]
+	}
+	if more {
+		shown += "?…"
+	}
+	return shown
+}
