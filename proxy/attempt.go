@@ -167,21 +167,38 @@ func (x *exchange) copyAnswer(a *attempt) verdict {
 	}
 }
 
-// await runs work, which ends when x's context does. If the client's response
-// has started, it is kept alive meanwhile.
+// await runs work, which ends when x's context does. If the client waits for
+// an attempt it is kept alive meanwhile: then another goroutine does the work.
 func (x *exchange) await(work func() error) error {
 	if x.idle == nil {
 		return work()
 	}
-	done := make(chan error, 1)
-	go func() { done <- work() }()
+	if x.work == nil {
+		x.work, x.worked = make(chan func() error), make(chan error)
+		go func() {
+			for work := range x.work {
+				x.worked <- work()
+			}
+		}()
+	}
+	x.work <- work
 	for {
 		select {
-		case err := <-done:
+		case err := <-x.worked:
 			return err
 		case <-x.idle.C:
 			x.keepAlive()
 		}
+	}
+}
+
+// release ends what await and waits began.
+func (x *exchange) release() {
+	if x.work != nil {
+		close(x.work)
+	}
+	if x.idle != nil {
+		x.idle.Stop()
 	}
 }
 

@@ -48,10 +48,12 @@ type exchange struct {
 	started bool
 	view    *recovery.View
 	replay  recovery.Replay
-	cuts    int // made so far, of Policy.MaxRetries
-	ladder  int // attempts spent, of maxLadder
-	idle    *idleTimer
-	cutAt   time.Time // when the attempt before this one was cut; zero once the next one sends
+	cuts    int               // made so far, of Policy.MaxRetries
+	ladder  int               // attempts spent, of maxLadder
+	idle    *idleTimer        // runs while the client waits for an attempt
+	work    chan func() error // to the goroutine of await, once there is one
+	worked  chan error        // from it
+	cutAt   time.Time         // when the attempt before this one was cut; zero once the next one sends
 
 	acceptedAfterBudget, late bool
 }
@@ -97,7 +99,10 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	if req.previous || p.refusals.known(req.model) {
 		x.replay.StartAt(recovery.ModeReminder)
 	}
-	defer func() { rec.bytes += x.out.Written() }()
+	defer func() {
+		x.release()
+		rec.bytes += x.out.Written()
+	}()
 	x.run()
 }
 
