@@ -124,9 +124,11 @@ func TestI2CheckFramesAreSwallowed(t *testing.T) {
 		}
 	})
 	t.Run("at the unterminated end", func(t *testing.T) {
-		r := newRig(t, nil, simulate.Scenario{Frames: append(slices.Clone(healthy), "event: response.doom_loop_check\ndata: "+check)})
-		if got, want := r.answer(streamBody), strings.Join(healthy, ""); got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
+		for _, data := range []string{check, check[:40], ""} {
+			r := newRig(t, nil, simulate.Scenario{Frames: append(slices.Clone(healthy), "event: response.doom_loop_check\ndata: "+data)})
+			if got, want := r.answer(streamBody), strings.Join(healthy, ""); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
 		}
 	})
 }
@@ -402,6 +404,9 @@ func TestI7NoCleanEndWithoutTerminalEvent(t *testing.T) {
 					}
 					return
 				}
+				r.settled(1)
+				r.wantMetric(1, "doomproxy_requests_total", "outcome", "gave_up")
+				r.wantMetric(0, "doomproxy_recoveries_total")
 				evs := events(t, raw)
 				last := evs[len(evs)-1]
 				if last.typ() != "response.failed" || last.get("response", "error", "code") != "server_error" {

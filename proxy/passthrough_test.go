@@ -118,6 +118,9 @@ func TestScrub(t *testing.T) {
 				if got := string(r.upstream(n).Body); got != want {
 					t.Errorf("%s: got %s upstream, want %s", path, got, want)
 				}
+				if r.upstream(n).Header.Get("X-Doomproxy-Recovery") != "" {
+					t.Errorf("%s: a header meant for the proxy went upstream", path)
+				}
 			}
 			r.settled(2)
 			r.wantMetric(4, "doomproxy_scrubbed_items_total", "reason", "tombstone")
