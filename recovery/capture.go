@@ -23,6 +23,7 @@ type Capture struct {
 	items    []capturedItem
 	used     int  // of ReasoningBytes, by finished items
 	usedText int  // of TextBytes
+	full     bool // unfinished items have no room for more text
 	veto     bool // something was made that must not be replayed
 }
 
@@ -57,9 +58,7 @@ func (c *Capture) Absorb(ev *Event) {
 		c.veto = c.veto || typ != "reasoning" && typ != "message"
 	case ev.Type == "response.output_item.done":
 		c.finish(ev.number(ev.members().outputIndex), gjson.Parse(ev.members().item.of(ev.Data)))
-	case c.used >= c.reasoningBytes():
-		// The budget is full: unfinished items have no place behind it.
-	case ev.hasReasoningType():
+	case !c.full && ev.hasReasoningType():
 		c.absorbText(ev)
 	}
 }
@@ -108,6 +107,7 @@ func (c *Capture) finish(index int, item gjson.Result) {
 		c.items = slices.Delete(c.items, i, i+1)
 	}
 	c.add(done) // in the order in which they share the budget
+	c.full = c.used > c.reasoningBytes()
 }
 
 // finishReasoning takes from a finished reasoning item what has room.
@@ -175,7 +175,9 @@ func (c *Capture) absorbText(ev *Event) {
 		j = len(*parts)
 		*parts = append(*parts, capturedPart{index: n})
 	}
-	(*parts)[j].absorb(delta, whole, c.reasoningBytes()-length(*parts))
+	room := c.reasoningBytes() - c.used - length(*parts)
+	(*parts)[j].absorb(delta, whole, room)
+	c.full = room < 0
 }
 
 // holdsText reports whether raw is a JSON string that is not empty.

@@ -12,10 +12,10 @@ import (
 // into items and parts.
 func TestCaptureKeepsLittle(t *testing.T) {
 	const (
-		many = 1000
+		many = maxOpen + 50
 		n    = DefaultReasoningBytes
 	)
-	long := strings.Repeat("x", 3*n)
+	long := strings.Repeat("x", n+100)
 	done := func(i int, item string) string {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, i, item)
 	}
@@ -35,6 +35,12 @@ func TestCaptureKeepsLittle(t *testing.T) {
 		}, DefaultTextBytes + 1},
 		{"deltas", func(int) string {
 			return `{"type":"response.reasoning_text.delta","output_index":0,"delta":"` + long + `"}`
+		}, n + 1},
+		{"deltas behind a full budget", func(i int) string {
+			if i == 0 {
+				return done(i, `{"type":"reasoning","summary":[{"text":"`+long+`"}]}`)
+			}
+			return fmt.Sprintf(`{"type":"response.reasoning_text.delta","output_index":%d,"delta":"x"}`, i)
 		}, n + 1},
 		{"deltas of many parts", func(i int) string {
 			return fmt.Sprintf(`{"type":"response.reasoning_text.delta","output_index":0,"content_index":%d,"delta":"x"}`, i)

@@ -49,6 +49,7 @@ func TestRewrite(t *testing.T) {
 		{"negative index", frame(`{"output_index":-1}`), frame(`{"output_index":-1}`)},
 		{"index that is no whole number", frame(`{"output_index":1.5}`), frame(`{"output_index":1.5}`)},
 		{"huge index", frame(`{"output_index":9223372036854775807}`), frame(`{"output_index":9223372036854775807}`)},
+		{"index that not every reader keeps exact", frame(`{"output_index":9007199254740993}`), frame(`{"output_index":9007199254740993}`)},
 		{"index of another type", frame(`{"output_index":"1"}`), frame(`{"output_index":"1"}`)},
 		{"odd sequence number", frame(`{"sequence_number":-7.5e3}`), frame(`{"sequence_number":42}`)},
 		{"huge sequence number", frame(`{"sequence_number":99999999999999999999999}`), frame(`{"sequence_number":42}`)},

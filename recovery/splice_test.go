@@ -99,6 +99,11 @@ func TestSpliceCloses(t *testing.T) {
 			[]string{`{"type":"response.reasoning_text.done","item_id":"rs_a","text":""}`, `{"type":"response.output_item.done","item":{"id":"rs_a","type":"reasoning","summary":[],"encrypted_content":"T"}}`},
 		},
 		{
+			"an index told late",
+			[]string{`{"type":"response.output_item.added","item":{"id":"rs_a","type":"reasoning"}}`, `{"type":"response.reasoning_text.delta","item_id":"rs_a","output_index":0,"delta":"x"}`},
+			[]string{`{"type":"response.reasoning_text.done","item_id":"rs_a","text":""}`, `{"type":"response.output_item.done","item":{"id":"rs_a","type":"reasoning","summary":[],"encrypted_content":"T"}}`},
+		},
+		{
 			"odd indexes and numbers",
 			[]string{
 				`{"type":"response.output_item.added","sequence_number":-3,"output_index":1.5,"item":{"id":"rs_a","type":"reasoning"}}`,

@@ -139,7 +139,11 @@ func (v *View) find(ev *Event) int {
 	index, id := v.outputIndex(ev), ev.ownerID()
 	for i := len(v.items) - 1; i >= 0; i-- {
 		it := &v.items[i]
-		if index >= 0 && it.index == index || index < 0 && (it.id == id || id == "") {
+		same := id == "" || it.id == id
+		if index >= 0 && it.index >= 0 {
+			same = it.index == index
+		}
+		if same {
 			return i
 		}
 	}
