@@ -71,17 +71,24 @@ func (x *exchange) send(a *attempt) error {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	a.cancel = cancel
 	further := a.kind != kindFirst
-	body := x.req.body
-	if further {
-		body = x.replay.Amend(body)
+	body, encoded := x.req.first()
+	switch {
+	case x.plain:
+	case x.whole != nil:
+		body, encoded = askForStream(x.replay.Amend(x.req.body)), false
+	case further:
+		body, encoded = x.replay.Amend(x.req.body), false
 	}
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
 		Method:        http.MethodPost,
 		URL:           target(x.p.cfg.Upstream, x.r.URL),
-		Header:        x.p.upstreamHeader(x.r.Header, further),
+		Header:        x.p.upstreamHeader(x.r.Header, further, encoded),
 		Body:          io.NopCloser(strings.NewReader(body)),
 		ContentLength: int64(len(body)),
+	}
+	if x.req.scrubbed > 0 {
+		removeDigests(r.Header)
 	}
 	start := time.Now()
 	resp, err := x.p.cfg.Transport.RoundTrip(r.WithContext(ctx)) //nolint:bodyclose // attempt.end does
@@ -107,10 +114,15 @@ func (x *exchange) serve(a *attempt) verdict {
 	case stream:
 		x.start(a.resp)
 		return x.relay(a)
-	case x.started:
+	case a.kind != kindFirst && !x.plain:
 		return x.refusal(a)
+	case x.whole != nil && !x.plain && refusesStream(a.resp.StatusCode):
+		return verdictNoStream
 	default:
 		x.start(a.resp)
+		if x.plain && a.kind != kindFirst && a.resp.StatusCode < http.StatusBadRequest {
+			x.p.streamless.remember(x.req.model)
+		}
 		return x.copyAnswer(a)
 	}
 }
@@ -124,8 +136,14 @@ func (x *exchange) verdict(v verdict) verdict {
 	return v
 }
 
-// start sends the client the head of the first answer.
+// start sends the client the head of the first answer. A client that wants a
+// whole answer gets its head with it.
 func (x *exchange) start(resp *http.Response) {
+	if x.whole != nil && isEventStream(resp.Header) {
+		x.whole.header = resp.Header
+		x.rec.enter(phaseThinking)
+		return
+	}
 	if x.started {
 		return
 	}
@@ -142,6 +160,9 @@ func (x *exchange) start(resp *http.Response) {
 	// shows again at the first write.
 	http.NewResponseController(x.w).Flush() //nolint:errcheck // see above
 	x.rec.enter(phaseThinking)
+	if x.holds && isEventStream(resp.Header) {
+		x.holdBack()
+	}
 }
 
 // copyAnswer passes on an answer that is no event stream as it is.
@@ -228,24 +249,12 @@ func newIdleTimer(interval time.Duration) *idleTimer {
 	return &idleTimer{time.NewTicker(interval), time.Now()}
 }
 
-// keepAlive sends a client that waits a comment and, for those whose idle timer
-// does not count comments, after a while an event that says nothing new.
-func (x *exchange) keepAlive() {
-	x.write([]byte(": keepalive\n\n"))
-	x.rec.frames[recovery.Synthesized]++
-	if x.view.Created() && time.Since(x.idle.since) >= x.p.cfg.ProgressAfter {
-		x.write(x.view.Progress())
-		x.rec.frames[recovery.Synthesized]++
-	}
-	x.flush()
-}
-
 // waits keeps the client alive from now on until an attempt sends.
-func (x *exchange) waits() {
-	if x.idle == nil {
+func (x *exchange) waits(during phase) {
+	x.rec.enter(during)
+	if x.idle == nil && x.started {
 		x.idle = newIdleTimer(x.p.cfg.KeepAlive)
 	}
-	x.rec.enter(phaseBackoff)
 }
 
 // sending takes down that the attempt sent something on, so that the client

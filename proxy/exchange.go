@@ -48,12 +48,20 @@ type exchange struct {
 	started bool
 	view    *recovery.View
 	replay  recovery.Replay
-	cuts    int               // made so far, of Policy.MaxRetries
-	ladder  int               // attempts spent, of maxLadder
-	idle    *idleTimer        // runs while the client waits for an attempt
-	work    chan func() error // to the goroutine of await, once there is one
-	worked  chan error        // from it
-	cutAt   time.Time         // when the attempt before this one was cut; zero once the next one sends
+	cuts    int // made so far, of Policy.MaxRetries
+	ladder  int // attempts spent, of maxLadder
+
+	// How the client is sent the answer: live, unless one of these says
+	// otherwise.
+	holds bool   // what attempts think is held back
+	held  *hold  // so much of it
+	whole *whole // the client wants one JSON object
+	plain bool   // and the upstream is to make it, unprotected
+
+	idle   *idleTimer        // runs while the client waits for an attempt
+	work   chan func() error // to the goroutine of await, once there is one
+	worked chan error        // from it
+	cutAt  time.Time         // when the attempt before this one was cut; zero once the next one sends
 
 	acceptedAfterBudget, late bool
 }
@@ -66,6 +74,7 @@ const (
 	verdictAccepted                // it is the answer
 	verdictCut                     // it looped and was ended
 	verdictRefused                 // the upstream wants no such request
+	verdictNoStream                // it makes no event streams
 	verdictLocked                  // nor now, but the same one later
 	verdictFailed                  // no answer
 	verdictDropped                 // an answer that broke off after something was visible
@@ -73,7 +82,7 @@ const (
 )
 
 func (v verdict) String() string {
-	return [...]string{"", "accepted", "cut", "refused", "locked", "failed", "dropped", "client_gone"}[v]
+	return [...]string{"", "accepted", "cut", "refused", "no_stream", "locked", "failed", "dropped", "client_gone"}[v]
 }
 
 // failure is what a client is told when no attempt succeeds.
@@ -88,13 +97,14 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	defer cancel()
 	x := &exchange{
 		p: p, w: w, r: r.WithContext(ctx), cancel: cancel, rec: rec, req: req,
-		out: sseframe.NewWriter(w, http.NewResponseController(w)),
-		view: recovery.NewView(p.closing(r.UserAgent()), recovery.Response{
-			ID:        strconv.Quote("resp_" + rec.id),
-			Model:     string(gjson.AppendJSONString(nil, req.model)),
-			CreatedAt: strconv.FormatInt(rec.start.Unix(), 10),
-		}),
+		out:    sseframe.NewWriter(w, http.NewResponseController(w)),
 		replay: recovery.Replay{Reminder: p.cfg.Reminder},
+		holds:  p.holds(r, req),
+	}
+	x.view = x.newView()
+	if !req.stream {
+		x.whole = new(whole)
+		x.plain = p.streamless.known(req.model)
 	}
 	if req.previous || p.refusals.known(req.model) {
 		x.replay.StartAt(recovery.ModeReminder)
@@ -104,6 +114,25 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 		rec.bytes += x.out.Written()
 	}()
 	x.run()
+}
+
+// holds reports whether what attempts think is held back for a request. Where
+// nothing is ever cut that would only make the client wait.
+func (p *Proxy) holds(r *http.Request, req *request) bool {
+	delivery := Delivery(strings.ToLower(r.Header.Get(headerDelivery)))
+	if delivery != DeliveryLive && delivery != DeliveryHold {
+		delivery = p.cfg.Delivery
+	}
+	return delivery == DeliveryHold && req.stream && req.protection == protected && p.cfg.Policy.MaxRetries > 0
+}
+
+// newView returns the view of a client that was sent nothing.
+func (x *exchange) newView() *recovery.View {
+	return recovery.NewView(x.p.closing(x.r.UserAgent()), recovery.Response{
+		ID:        strconv.Quote("resp_" + x.rec.id),
+		Model:     string(gjson.AppendJSONString(nil, x.req.model)),
+		CreatedAt: strconv.FormatInt(x.rec.start.Unix(), 10),
+	})
 }
 
 // closing returns how discarded items are closed for a client.
@@ -143,6 +172,9 @@ func (x *exchange) run() {
 			if v == verdictLocked {
 				wait += lockedWait << x.ladder
 			}
+		case verdictNoStream:
+			kind = kindLadder
+			x.plain = true
 		case verdictDropped:
 			x.drop(a.failure)
 		case verdictFailed, verdictNone:
@@ -163,6 +195,9 @@ func (x *exchange) armed() bool {
 
 // accepted takes down what became of the request with its answer.
 func (x *exchange) accepted() {
+	if x.whole != nil && !x.started {
+		x.answerWhole()
+	}
 	switch {
 	case x.acceptedAfterBudget:
 		x.rec.end(outcomeAcceptedAfterBudget, nil)
@@ -183,14 +218,23 @@ func (x *exchange) resample(a *attempt) {
 	m.DiscardedBytes.Add(float64(a.bytes))
 	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
 	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
-	x.splice(a)
-	x.waits()
+	s, _ := a.collector.Tightest()
+	comment := fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(s.Label))
+	switch {
+	case x.whole != nil:
+		x.whole.reset()
+		x.view = x.newView()
+	case x.held != nil:
+		x.dropHeld(comment)
+	default:
+		x.splice(comment)
+	}
+	x.waits(phaseBackoff)
 }
 
 // splice closes on the client's side what the attempt left open.
-func (x *exchange) splice(a *attempt) {
-	s, _ := a.collector.Tightest()
-	raw, frames := x.view.Splice(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(s.Label)))
+func (x *exchange) splice(comment string) {
+	raw, frames := x.view.Splice(comment)
 	x.write(raw)
 	x.rec.frames[recovery.Synthesized] += frames
 	x.flush()
@@ -208,7 +252,7 @@ func (x *exchange) stepDown(a *attempt, v verdict) bool {
 			return false
 		}
 	}
-	x.waits()
+	x.waits(phaseBackoff)
 	x.ladder++
 	return x.ladder <= maxLadder
 }
@@ -216,10 +260,13 @@ func (x *exchange) stepDown(a *attempt, v verdict) bool {
 // giveUp ends the request without an answer.
 func (x *exchange) giveUp(f failure) {
 	switch {
+	case !x.started && x.cuts > 0:
+		x.rec.end(outcomeGaveUp, f.err)
+		x.rec.sendError(x.w, http.StatusBadGateway, errorTypeOwn, f.code, f.message)
 	case !x.started:
 		x.rec.end(outcomeUpstreamError, f.err)
 		status, code := upstreamStatus(f.err)
-		x.rec.sendError(x.w, status, code, "the upstream could not be reached")
+		x.rec.sendError(x.w, status, errorTypeOwn, code, f.message)
 	case x.view.Visible:
 		x.drop(f)
 	default:

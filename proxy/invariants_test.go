@@ -199,7 +199,10 @@ func compareSpliced(t *testing.T, raw string, n int, upstream []string) {
 		}
 		want = append(want, e)
 	}
-	got := afterSplice(t, raw, n)
+	got := slices.DeleteFunc(afterSplice(t, raw, n), func(e event) bool {
+		_, numbered := e.number("sequence_number")
+		return e.typ() == "response.in_progress" && !numbered // the proxy's own, to keep the client waiting
+	})
 	if len(got) != len(want) {
 		t.Fatalf("got %d events behind the splice: %v\nwant %d: %v", len(got), types(got), len(want), types(want))
 	}

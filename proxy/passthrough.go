@@ -28,8 +28,15 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 			pr.Out.Host = ""
 			removeOwn(pr.Out.Header)
 			if req.read {
-				pr.Out.Body = io.NopCloser(strings.NewReader(req.body))
-				pr.Out.ContentLength = int64(len(req.body))
+				body, encoded := req.first()
+				if !encoded {
+					pr.Out.Header.Del("Content-Encoding")
+				}
+				if req.scrubbed > 0 {
+					removeDigests(pr.Out.Header)
+				}
+				pr.Out.Body = io.NopCloser(strings.NewReader(body))
+				pr.Out.ContentLength = int64(len(body))
 				pr.Out.TransferEncoding = nil
 			}
 		},
@@ -43,7 +50,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 				rec.end(outcomeClientGone, nil)
 			}
 			status, code := upstreamStatus(err)
-			rec.sendError(w, status, code, "the upstream could not be reached")
+			rec.sendError(w, status, errorTypeOwn, code, "the upstream could not be reached")
 		},
 	}
 	if !req.read {
@@ -63,6 +70,11 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 	}()
 	rp.ServeHTTP(w, r)
 	broke = false
+	if !req.read {
+		// Or net/http reads what is left of it when it no longer expects that,
+		// and panics (at least up to Go 1.26).
+		r.Body.Close()
+	}
 }
 
 var errBroke = errors.New("the answer broke off")
@@ -182,11 +194,14 @@ func isPlain(h http.Header) bool {
 }
 
 // upstreamStatus returns the status and code a client is told for an upstream
-// that gave no answer.
+// that gave no answer, or none that is whole.
 func upstreamStatus(err error) (status int, code string) {
 	var timeout interface{ Timeout() bool }
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return http.StatusGatewayTimeout, "upstream_timeout"
+	}
+	if errors.Is(err, errUnfinished) {
+		return http.StatusBadGateway, "upstream_broke_off"
 	}
 	return http.StatusBadGateway, "upstream_unreachable"
 }

@@ -37,8 +37,6 @@ func TestClassification(t *testing.T) {
 		{"other path", "POST", "/v1/chat/completions", streamBody, nil, "path"},
 		{"below responses", "POST", "/v1/responses/compact", streamBody, nil, "path"},
 		{"GET", "GET", "/v1/responses", "", nil, "path"},
-		{"not streaming", "POST", "/v1/responses", `{"stream":false}`, nil, "body"},
-		{"stream absent", "POST", "/v1/responses", `{"model":"m"}`, nil, "body"},
 		{"stream is text", "POST", "/v1/responses", `{"stream":"true"}`, nil, "body"},
 		{"no JSON", "POST", "/v1/responses", `{"stream":true`, nil, "body"},
 		{"no object", "POST", "/v1/responses", `["stream",true]`, nil, "body"},
@@ -97,8 +95,8 @@ func TestScrub(t *testing.T) {
 	const tombstone = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"` + recovery.TombstonePrefix + `AAAA"}`
 	for _, path := range []string{"/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens", "/v1/conversations", "/v1/conversations/c/items"} {
 		for _, key := range []string{"input", "items"} {
-			body := `{ "a" : 1,"` + key + `":[ ` + tombstone + ` , {"role":"user"} ,` + tombstone + `] }`
-			want := `{ "a" : 1,"` + key + `":[ {"role":"user"}] }`
+			body := `{ "stream":true, "a" : 1,"` + key + `":[ ` + tombstone + ` , {"role":"user"} ,` + tombstone + `] }`
+			want := `{ "stream":true, "a" : 1,"` + key + `":[ {"role":"user"}] }`
 			r := newRig(t, nil)
 			for _, headers := range [][]string{nil, {"X-Doomproxy-Recovery", "off"}} {
 				req, err := http.NewRequest(http.MethodPost, r.url+path, strings.NewReader(body))

@@ -107,6 +107,14 @@ type Config struct {
 	// Profiles are tried in order; nil means DefaultProfiles.
 	Profiles []Profile
 
+	// Delivery is how clients are sent what an attempt thinks; a request may
+	// choose otherwise. HoldMaxBytes bounds what is held back for one; zero
+	// means DefaultHoldMaxBytes.
+	Delivery     Delivery
+	HoldMaxBytes int
+	// NonStreaming says what is done for requests that ask for no stream.
+	NonStreaming NonStreaming
+
 	// MaxBody is the bound of a request body that has to be read, and MaxFrame
 	// that of one frame, in bytes; zero means the defaults.
 	MaxBody  int64
@@ -134,9 +142,10 @@ var ErrUpstream = errors.New("unusable upstream URL")
 
 // Proxy is an http.Handler. It is safe for concurrent use.
 type Proxy struct {
-	cfg      Config
-	refusals refusals
-	router   chi.Router
+	cfg        Config
+	refusals   memory // models that refuse replayed reasoning
+	streamless memory // models that refuse to stream
+	router     chi.Router
 }
 
 // New returns a Proxy for cfg.
@@ -152,6 +161,9 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.WindowTokens = orDefault(cfg.WindowTokens, DefaultWindowTokens)
 	cfg.ExactRepetitionMinTokens = orDefault(cfg.ExactRepetitionMinTokens, DefaultExactRepetitionMinTokens)
 	cfg.Policy = cfg.Policy.Clamped()
+	cfg.Delivery = orDefault(cfg.Delivery, DeliveryLive)
+	cfg.HoldMaxBytes = orDefault(cfg.HoldMaxBytes, DefaultHoldMaxBytes)
+	cfg.NonStreaming = orDefault(cfg.NonStreaming, NonStreamingProtect)
 	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
 	cfg.KeepAlive = orDefault(cfg.KeepAlive, DefaultKeepAlive)
 	cfg.ProgressAfter = orDefault(cfg.ProgressAfter, DefaultProgressAfter)

@@ -57,6 +57,7 @@ type phase string
 const (
 	phaseWaiting  phase = "waiting"  // no answer yet
 	phaseThinking phase = "thinking" // frames arrive, nothing is visible yet
+	phaseHeld     phase = "held"     // frames arrive and are held back
 	phaseVisible  phase = "visible"
 	phaseBackoff  phase = "backoff" // between two attempts
 )
@@ -154,17 +155,20 @@ func (rec *record) sent(status int) { rec.status = status }
 // reject answers a request that is not sent on.
 func (rec *record) reject(w http.ResponseWriter, status int, code, message string) {
 	rec.end(outcomeRejected, nil)
-	rec.sendError(w, status, code, message)
+	rec.sendError(w, status, errorTypeOwn, code, message)
 }
 
+// errorTypeOwn is the type of errors that are the proxy's and not the API's.
+const errorTypeOwn = "proxy_error"
+
 // sendError answers with an error of the API's shape.
-func (rec *record) sendError(w http.ResponseWriter, status int, code, message string) {
+func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code, message string) {
 	type apiError struct {
 		Message string `json:"message"`
 		Type    string `json:"type"`
 		Code    string `json:"code"`
 	}
-	body, _ := json.Marshal(map[string]apiError{"error": {message, "proxy_error", code}}) //nolint:errchkjson // strings always marshal
+	body, _ := json.Marshal(map[string]apiError{"error": {message, errorType, code}}) //nolint:errchkjson // strings always marshal
 	rec.sent(status)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

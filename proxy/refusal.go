@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -109,41 +110,36 @@ func (f failure) namesReasoning() bool {
 		strings.Contains(text, "'rs_")
 }
 
-// How long, and of how many models, a refusal of replayed reasoning is
-// remembered.
+// How long, and of how many models, a refusal is remembered.
 const (
 	refusalTTL  = 10 * time.Minute
 	maxRefusals = 1000
 )
 
-// refusals remembers which models' upstreams refuse replayed reasoning. Its
+// memory remembers for a while which models' upstreams refused something. Its
 // zero value is empty. It is safe for concurrent use.
-type refusals struct {
+type memory struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by model; guarded by mu
 }
 
-func (r *refusals) remember(model string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (m *memory) remember(model string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := time.Now()
-	if len(r.until) >= maxRefusals {
-		for m, t := range r.until {
-			if now.After(t) {
-				delete(r.until, m)
-			}
-		}
+	if len(m.until) >= maxRefusals {
+		maps.DeleteFunc(m.until, func(_ string, t time.Time) bool { return now.After(t) })
 	}
-	if r.until == nil {
-		r.until = make(map[string]time.Time)
+	if m.until == nil {
+		m.until = make(map[string]time.Time)
 	}
-	if len(r.until) < maxRefusals && len(model) <= 256 {
-		r.until[model] = now.Add(refusalTTL)
+	if len(m.until) < maxRefusals && len(model) <= 256 {
+		m.until[model] = now.Add(refusalTTL)
 	}
 }
 
-func (r *refusals) known(model string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.until[model])
+func (m *memory) known(model string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Now().Before(m.until[model])
 }

@@ -106,12 +106,28 @@ func (x *exchange) forward(a *attempt, ev *recovery.Event) {
 		return
 	}
 	a.spoke = a.spoke || ev.Class == recovery.ClassOther
+	if x.held != nil {
+		if x.held.keep(ev, x.p.cfg.HoldMaxBytes) {
+			x.rec.enter(phaseHeld)
+			return
+		}
+		x.letGo(a)
+	}
+	x.pass(a, ev)
+}
+
+// pass sends ev on, or takes it down for a client that wants a whole answer.
+func (x *exchange) pass(a *attempt, ev *recovery.Event) {
 	raw, action := x.view.Forward(ev)
 	x.rec.frames[action]++
 	if action == recovery.Swallowed {
 		return
 	}
-	x.write(raw)
+	if x.whole != nil {
+		x.whole.add(ev)
+	} else {
+		x.write(raw)
+	}
 	if !a.forwarded {
 		x.sending(a)
 	}
@@ -177,11 +193,14 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	if v := x.absorb(a, &ev); v != verdictNone {
 		return v
 	}
+	created := x.view.Created() || x.held != nil && x.held.view.Created()
 	switch {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
+		x.letGo(a)
 		x.forwardTail(a, &ev)
-	case !x.view.Created() && !a.looped:
+	case !created && !a.looped && x.whole == nil:
 		// No stream of a response, or not that far: it ends as it ended.
+		x.letGo(a)
 		x.forwardTail(a, &ev)
 		if !errors.Is(err, io.EOF) {
 			a.failure = failure{err: fmt.Errorf("read upstream: %w", err)}
@@ -190,7 +209,7 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	default:
 		a.failure = failure{"server_error", "the upstream's answer broke off", errUnfinished}
 		if !errors.Is(err, io.EOF) {
-			a.failure.err = fmt.Errorf("read upstream: %w", err)
+			a.failure.err = fmt.Errorf("%w: read upstream: %w", errUnfinished, err)
 		}
 		if x.view.Visible {
 			x.forwardTail(a, &ev)
@@ -215,11 +234,12 @@ func (x *exchange) forwardTail(a *attempt, ev *recovery.Event) {
 // What is in it stays unknown, so that nothing can be taken back behind it.
 func (x *exchange) copyRest(a *attempt) verdict {
 	x.rec.oversized()
-	if x.cuts > 0 {
-		// It would have to be rewritten.
+	if x.view.Spliced() || x.whole != nil {
+		// It would have to be rewritten, or looked into.
 		a.failure = failure{"server_error", "the upstream sent an event that is too large", sseframe.ErrFrameTooLong}
 		return verdictFailed
 	}
+	x.letGo(a)
 	x.view.Visible = true
 	x.rec.enter(phaseVisible)
 	x.write(a.scanner.Rest())

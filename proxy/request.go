@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,15 +37,15 @@ type request struct {
 	protection protection
 	reason     string // why protection is neither protected nor observed
 	read       bool   // body holds the client's body; else it was left unread
-	body       string // scrubbed
+	body       string // decoded and scrubbed
+	wire       string // the client's own bytes, while body says the same in another encoding
 	scrubbed   int    // items dropped from it
 	model      string
 	turnStart  bool // the last input item is a user message
+	stream     bool // the client wants an event stream
 	responses  bool // a well-formed request to make a response
 	previous   bool // it has a previous_response_id
 }
-
-var errBodyTooLarge = errors.New("request body too large")
 
 // readRequest reads r's body, where it may have to be changed, and decides how
 // the request is protected.
@@ -60,37 +59,44 @@ func (p *Proxy) readRequest(r *http.Request) (*request, error) {
 	if makesResponse {
 		req.reason = reasonBody
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return req, nil
+	if r.ContentLength > p.cfg.MaxBody {
+		return nil, errBodyTooLarge
 	}
-	body, err := readBody(r, p.cfg.MaxBody)
+	// To the end: only behind it net/http notices that the client goes away.
+	wire, err := readAtMost(r.Body, p.cfg.MaxBody, r.ContentLength)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read client: %w", err)
 	}
 	req.read = true
+	body := wire
+	if encodings := r.Header.Values("Content-Encoding"); len(encodings) > 0 {
+		body, err = decodeBody(wire, strings.Join(encodings, ","), p.cfg.MaxBody)
+		if errors.Is(err, errBodyTooLarge) {
+			return nil, err
+		}
+		if err != nil {
+			// Nothing is known of it: the upstream is to judge it.
+			req.wire = wire
+			return req, nil
+		}
+	}
 	req.body, req.scrubbed = recovery.Scrub(body)
+	if req.scrubbed == 0 && body != wire {
+		req.wire = wire
+	}
 	if makesResponse {
 		p.classify(r, req)
 	}
 	return req, nil
 }
 
-// readBody returns the whole body. It reads up to the end of it, for only then
-// net/http notices that the client goes away.
-func readBody(r *http.Request, limit int64) (string, error) {
-	if r.ContentLength > limit {
-		return "", errBodyTooLarge
+// first returns the body to send on before any amendment, and whether it is
+// still encoded as the client's headers say.
+func (req *request) first() (body string, encoded bool) {
+	if req.wire != "" {
+		return req.wire, true
 	}
-	var b strings.Builder
-	b.Grow(int(min(max(r.ContentLength, 0), 1<<20))) // what a client promises is not what it sends
-	n, err := io.Copy(&b, io.LimitReader(r.Body, limit+1))
-	if err != nil {
-		return "", fmt.Errorf("read client: %w", err)
-	}
-	if n > limit {
-		return "", errBodyTooLarge
-	}
-	return b.String(), nil
+	return req.body, false
 }
 
 // classify decides from the body of a request to make a response.
@@ -103,15 +109,16 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 	req.model = f.model
 	req.turnStart = f.turnStart
 	req.previous = f.previous
+	req.stream = f.stream
 	switch {
 	case p.cfg.Mode == ModeOff || strings.EqualFold(r.Header.Get("X-Doomproxy-Recovery"), "off"):
 		req.reason = reasonOff
-	case !f.stream:
-		req.reason = reasonBody
 	case f.background:
 		req.reason = reasonBackground
 	case f.conversation:
 		req.reason = reasonConversation
+	case !f.stream && (p.cfg.NonStreaming == NonStreamingPassthrough || p.cfg.Mode == ModeObserve):
+		req.reason = reasonBody
 	case p.cfg.ClientOptIn == OptInDefer && r.Header.Get(headerLoopCheck) != "":
 		req.protection, req.reason = deferred, reasonDeferred
 	case p.cfg.Mode == ModeObserve:
@@ -141,6 +148,7 @@ func parseFields(body string) (f fields, ok bool) {
 		switch key.Str {
 		case "stream":
 			f.stream = value.Type == gjson.True
+			ok = ok && (value.IsBool() || !set)
 		case "background":
 			f.background = value.Type == gjson.True
 		case "conversation":

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -97,10 +98,16 @@ func newRigFor(t *testing.T, upstream string, change func(*proxy.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(p)
+	srv := httptest.NewUnstartedServer(p)
+	complaints := &logBuffer{}
+	srv.Config.ErrorLog = log.New(complaints, "", 0)
+	srv.Start()
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		srv.Close()
+		if s := complaints.String(); s != "" {
+			t.Errorf("the server complains: %.500s", s)
+		}
 	})
 	r.url = srv.URL
 	return r

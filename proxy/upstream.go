@@ -100,8 +100,9 @@ func removeOwn(h http.Header) {
 
 // upstreamHeader returns the headers of an inspected attempt for a client
 // request that came with h. A further attempt is not the client's request any
-// more: what speaks of its identity or of its exact body is left out.
-func (p *Proxy) upstreamHeader(h http.Header, further bool) http.Header {
+// more: what speaks of its identity or of its exact body is left out. encoded
+// says that the body is still the client's own, encoding and all.
+func (p *Proxy) upstreamHeader(h http.Header, further, encoded bool) http.Header {
 	h = h.Clone()
 	removeHopByHop(h)
 	removeOwn(h)
@@ -111,16 +112,25 @@ func (p *Proxy) upstreamHeader(h http.Header, further bool) http.Header {
 	if h["User-Agent"] == nil {
 		h.Set("User-Agent", "") // or net/http sends its own
 	}
+	if !encoded {
+		h.Del("Content-Encoding")
+	}
 	if further {
-		for _, name := range []string{"Idempotency-Key", "Content-Md5", "Digest", "Content-Digest", "Content-Encoding"} {
-			h.Del(name)
-		}
+		h.Del("Idempotency-Key")
+		removeDigests(h)
 	}
 	if p.asksForSignals() {
 		setAbsent(h, headerLoopCheck, p.cfg.WindowTokens)
 		setAbsent(h, headerExactRepetition, p.cfg.ExactRepetitionMinTokens)
 	}
 	return h
+}
+
+// removeDigests drops the headers that speak of a body that was changed.
+func removeDigests(h http.Header) {
+	for _, name := range []string{"Content-Md5", "Digest", "Content-Digest"} {
+		h.Del(name)
+	}
 }
 
 // setAbsent sets a header that the client did not send.

@@ -87,7 +87,11 @@ func TestCaptureBudget(t *testing.T) {
 		{"deltas of two parts", []string{rawDelta(0, "a", 0, x(n-1)), rawDelta(0, "a", 1, "bc")}, []string{x(n - 1), "b" + marker}},
 		{"deltas of two items", []string{rawDelta(0, "a", 0, x(n-1)), rawDelta(1, "b", 0, "bc")}, []string{x(n - 1), "b" + marker}},
 		{"deltas behind finished ones", []string{rawDelta(1, "b", 0, "bc"), itemDone(0, summaries(x(n-1)))}, []string{x(n - 1), "b" + marker}},
-		{"deltas, then a short end", []string{rawDelta(0, "a", 0, x(2*n)), itemDone(0, summaries("short")), rawDelta(1, "b", 0, "more")}, []string{"short", "more"}},
+		{"deltas, while another item ends", []string{
+			rawDelta(1, "b", 0, x(n)), itemDone(0, summaries(x(5000))), rawDelta(1, "b", 0, "more"),
+		}, []string{x(5000), x(n-5000) + marker}},
+		{"deltas to the last byte", []string{rawDelta(0, "a", 0, x(n-6)), rawDelta(0, "a", 0, "abc"), rawDelta(0, "a", 0, "def"), rawDelta(0, "a", 0, "")}, []string{x(n-6) + "abcdef"}},
+		{"deltas, then a short end", []string{rawDelta(0, "a", 0, x(2*n)), rawDelta(0, "a", 0, "x"), itemDone(0, summaries("short")), rawDelta(1, "b", 0, "more")}, []string{"short", "more"}},
 		{"deltas, then the whole", []string{
 			rawDelta(0, "a", 0, x(2*n)),
 			`{"type":"response.reasoning_text.done","output_index":0,"content_index":0,"text":"` + strings.Repeat("y", n+5) + `"}`,

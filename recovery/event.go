@@ -284,3 +284,16 @@ func (ev *Event) TextBytes() int {
 	}
 	return max(0, len(ev.members().delta.of(ev.Data))-len(`""`))
 }
+
+// Response returns the event's response object as it stands in its data, or "".
+// It aliases the event.
+func (ev *Event) Response() string { return ev.members().response.of(ev.Data) }
+
+// FinishedItem returns the item of a response.output_item.done event as it
+// stands in its data, or "". It aliases the event.
+func (ev *Event) FinishedItem() string {
+	if ev.Type != "response.output_item.done" {
+		return ""
+	}
+	return ev.members().item.of(ev.Data)
+}

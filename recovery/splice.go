@@ -91,6 +91,7 @@ func (v *View) Fail(code, message string) (raw []byte, frames int) {
 // not count comments. It carries no sequence_number, so that it takes none.
 func (v *View) Progress() []byte {
 	const name = "response.in_progress"
+	v.sent[slices.Index(lifecycleTypes[:], name)] = true
 	v.out = append(v.out[:0], "event: "+name+"\ndata: {\"type\":\""+name+"\""...)
 	v.appendResponse("in_progress", "null")
 	v.endEvent()

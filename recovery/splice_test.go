@@ -99,6 +99,11 @@ func TestSpliceCloses(t *testing.T) {
 			[]string{`{"type":"response.reasoning_text.done","item_id":"rs_a","text":""}`, `{"type":"response.output_item.done","item":{"id":"rs_a","type":"reasoning","summary":[],"encrypted_content":"T"}}`},
 		},
 		{
+			"an id that changes with each event",
+			[]string{itemAdded, strings.Replace(partAdded, "rs_a", "rs_b", 1), strings.Replace(summaryText, "rs_a", "rs_c", 1)},
+			[]string{fmt.Sprintf(textDone, 5), fmt.Sprintf(partDone, 6), fmt.Sprintf(done, 7)},
+		},
+		{
 			"an index told late",
 			[]string{`{"type":"response.output_item.added","item":{"id":"rs_a","type":"reasoning"}}`, `{"type":"response.reasoning_text.delta","item_id":"rs_a","output_index":0,"delta":"x"}`},
 			[]string{`{"type":"response.reasoning_text.done","item_id":"rs_a","text":""}`, `{"type":"response.output_item.done","item":{"id":"rs_a","type":"reasoning","summary":[],"encrypted_content":"T"}}`},

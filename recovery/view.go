@@ -106,6 +106,10 @@ func NewView(closing Close, own Response) *View {
 // Created reports whether the client was sent a response.created.
 func (v *View) Created() bool { return v.sent[0] }
 
+// Spliced reports whether an attempt was discarded, so that events of the
+// current one have to be rewritten.
+func (v *View) Spliced() bool { return v.spliced }
+
 // shows reports whether forwarding ev makes the stream visible.
 func (v *View) shows(ev *Event) bool {
 	switch ev.Class {
