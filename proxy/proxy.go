@@ -216,8 +216,14 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	defer rec.finish()
 	w.Header().Set("X-Doomproxy-Request-Id", rec.id)
 
-	if r.Method == http.MethodConnect || !strings.HasPrefix(r.URL.EscapedPath(), "/") {
-		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path on this server")
+	switch {
+	case r.Method == http.MethodConnect || r.URL.IsAbs() || !strings.HasPrefix(r.URL.EscapedPath(), "/"):
+		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path: this is no proxy for other hosts")
+		return
+	case r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		// Some clients try this first, and fall back to HTTP at this answer.
+		w.Header().Set("Upgrade", "HTTP/1.1")
+		rec.reject(w, http.StatusUpgradeRequired, "no_websocket", "responses are served over HTTP, not over a WebSocket")
 		return
 	}
 	req, err := p.readRequest(r)

@@ -101,6 +101,7 @@ func (p *Proxy) newRecord(r *http.Request) *record {
 		method:     r.Method,
 		path:       r.URL.Path,
 		model:      "unknown",
+		labels:     []string{},
 		protection: passthrough,
 	}
 	rec.enter(phaseWaiting)
@@ -223,7 +224,7 @@ func (rec *record) finish() {
 		slog.Int("cuts", rec.cuts),
 		slog.Any("signals", rec.labels),
 		slog.Int64("bytes", rec.bytes),
-		slog.Duration("duration", took),
+		slog.Float64("seconds", took.Seconds()),
 	}
 	if rec.upstreamRequestID != "" {
 		attrs = append(attrs, slog.String("upstream_request_id", rec.upstreamRequestID))

@@ -51,12 +51,11 @@ type request struct {
 // the request is protected.
 func (p *Proxy) readRequest(r *http.Request) (*request, error) {
 	req := &request{protection: passthrough, reason: reasonPath}
-	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if r.Method != http.MethodPost || !slices.Contains(segments, "responses") && !slices.Contains(segments, "conversations") {
+	path := segments(r)
+	if r.Method != http.MethodPost || !slices.Contains(path, "responses") && !slices.Contains(path, "conversations") {
 		return req, nil
 	}
-	makesResponse := segments[len(segments)-1] == "responses"
-	if makesResponse {
+	if makesResponse(path) {
 		req.reason = reasonBody
 	}
 	if r.ContentLength > p.cfg.MaxBody {
@@ -84,11 +83,18 @@ func (p *Proxy) readRequest(r *http.Request) (*request, error) {
 	if req.scrubbed == 0 && body != wire {
 		req.wire = wire
 	}
-	if makesResponse {
+	if makesResponse(path) {
 		p.classify(r, req)
 	}
 	return req, nil
 }
+
+func segments(r *http.Request) []string {
+	return strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+}
+
+// makesResponse reports whether a path is that of requests for a response.
+func makesResponse(path []string) bool { return path[len(path)-1] == "responses" }
 
 // first returns the body to send on before any amendment, and whether it is
 // still encoded as the client's headers say.

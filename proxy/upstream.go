@@ -106,6 +106,9 @@ func (p *Proxy) upstreamHeader(h http.Header, further, encoded bool) http.Header
 	h = h.Clone()
 	removeHopByHop(h)
 	removeOwn(h)
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		h.Del(name) // as httputil.ReverseProxy does
+	}
 	h.Del("Expect") // the body is here already
 	h.Del("Content-Length")
 	h.Set("Accept-Encoding", "identity")

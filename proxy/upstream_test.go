@@ -2,7 +2,9 @@ package proxy_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -88,7 +90,7 @@ func TestHeaders(t *testing.T) {
 	resp, _, err := r.stream(streamBody,
 		"Authorization", "Bearer k", "Connection", "X-Hop, close", "X-Hop", "1", "Te", "trailers", "Keep-Alive", "1",
 		"Proxy-Authorization", "p", "Accept-Encoding", "gzip, br", "X-Doomproxy-Token", "t", "Accept", "text/event-stream",
-		"User-Agent", "", "X-Custom", "c", "Expect", "", "Openai-Beta", "b")
+		"User-Agent", "", "X-Forwarded-For", "1.2.3.4", "X-Custom", "c", "Expect", "", "Openai-Beta", "b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +115,53 @@ func TestHeaders(t *testing.T) {
 	if id := resp.Header.Values("X-Doomproxy-Request-Id"); len(id) != 1 || len(id[0]) != 24 {
 		t.Errorf("got request id %q, want one of the proxy's", id)
 	}
+}
+
+// Targets that are no path on this server are refused; nothing goes upstream.
+func TestRefusedTargets(t *testing.T) {
+	for _, line := range []string{
+		"GET http://example.com/v1/models HTTP/1.1", "POST https://example.com/v1/responses HTTP/1.1",
+		"CONNECT example.com:443 HTTP/1.1", "OPTIONS * HTTP/1.1",
+	} {
+		r := newRig(t, nil)
+		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "%s\r\nHost: example.com\r\nConnection: close\r\n\r\n", line)
+		answer, err := io.ReadAll(conn)
+		conn.Close()
+		// OPTIONS * is net/http's to answer.
+		want := " 400 "
+		if strings.HasPrefix(line, "OPTIONS") {
+			want = " 200 "
+		}
+		if err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("%s: got %.80q, %v", line, answer, err)
+		}
+		r.wantRequests(0)
+	}
+}
+
+// A WebSocket is refused in the way that makes clients fall back at once.
+func TestWebSocket(t *testing.T) {
+	r := newRig(t, nil)
+	req, err := http.NewRequest(http.MethodGet, r.url+"/v1/responses", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "websocket")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusUpgradeRequired || !strings.Contains(string(raw), `"code":"no_websocket"`) {
+		t.Errorf("got %d, %s", resp.StatusCode, raw)
+	}
+	r.wantRequests(0)
 }
 
 // After a cut the upstream's connection is closed at once, while the next

@@ -59,7 +59,11 @@ func (v *View) closeItem(it *viewItem) (frames int) {
 	if it.id != "" {
 		v.out = append(append(append(v.out, `"id":`...), it.id...), ',')
 	}
-	v.out = append(append(append(v.out, `"type":"reasoning","summary":[],"encrypted_content":"`...), newTombstone()...), `"}`...)
+	v.out = append(v.out, `"type":"reasoning",`...)
+	if it.status {
+		v.out = append(v.out, `"status":"completed",`...)
+	}
+	v.out = append(append(append(v.out, `"summary":[],"encrypted_content":"`...), newTombstone()...), `"}`...)
 	v.endEvent()
 	return frames + 1
 }

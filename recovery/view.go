@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // Close is how the items of a discarded attempt are closed for a client.
@@ -79,11 +81,12 @@ var lifecycleTypes = [...]string{"response.created", "response.queued", "respons
 // viewItem is a reasoning item. Any other item makes the stream visible, and
 // then there is nothing left to close.
 type viewItem struct {
-	index int    // output_index as sent to the client; -1 if there is none
-	id    string // JSON value, or ""
-	added bool   // its response.output_item.added was sent
-	done  bool   // its response.output_item.done was sent
-	parts []viewPart
+	index  int    // output_index as sent to the client; -1 if there is none
+	id     string // JSON value, or ""
+	added  bool   // its response.output_item.added was sent
+	status bool   // it began with a status: some clients want one at its end, too
+	done   bool   // its response.output_item.done was sent
+	parts  []viewPart
 }
 
 // viewPart is what an event named stem.added or stem.delta opened and one named
@@ -222,6 +225,7 @@ func (v *View) noteItem(ev *Event) {
 	switch ev.Type {
 	case "response.output_item.added":
 		it.added = true
+		it.status = ev.itemMember("status").Type == gjson.String
 	case "response.output_item.done":
 		it.done = true
 	default:
