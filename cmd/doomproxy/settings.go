@@ -62,6 +62,11 @@ func (s *settings) table() []*setting {
 			usage: "`MODE`: enforce cuts loops, observe only counts them, off looks into nothing",
 		},
 		{
+			key: "delivery", flag: "delivery", def: string(proxy.DeliveryLive),
+			value: oneOf(&p.Delivery, proxy.DeliveryLive, proxy.DeliveryHold),
+			usage: "`DELIVERY`: live sends thinking as it comes, hold once it leads to an answer",
+		},
+		{
 			key: "recovery.max_threshold", flag: "max-threshold", def: strconv.Itoa(recovery.DefaultMaxThreshold),
 			value: whole(&p.Policy.MaxThreshold, recovery.MinMaxThreshold, recovery.MaxMaxThreshold),
 			usage: "loosest tail_repetition threshold `N` that is acted on, 2 to 64",
@@ -85,6 +90,16 @@ func (s *settings) table() []*setting {
 			key: "recovery.client_opt_in", def: string(proxy.OptInDefer),
 			value: oneOf(&p.ClientOptIn, proxy.OptInDefer, proxy.OptInOwn),
 			usage: "defer or own: leave clients that ask for reports alone?",
+		},
+		{
+			key: "recovery.non_streaming", def: string(proxy.NonStreamingProtect),
+			value: oneOf(&p.NonStreaming, proxy.NonStreamingProtect, proxy.NonStreamingPassthrough),
+			usage: "protect or passthrough: requests that ask for no stream",
+		},
+		{
+			key: "hold.max_bytes", def: "8MiB",
+			value: size(&p.HoldMaxBytes),
+			usage: "most that is held back for one client",
 		},
 		{
 			key:   "recovery.reminder",
