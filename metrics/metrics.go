@@ -133,6 +133,12 @@ type Metrics struct {
 	// its stream unprotected.
 	OversizedFrames prometheus.Counter
 
+	// LedgerErrors counts calls of the ledger that failed.
+	// store: memory, file, redis.
+	LedgerErrors *prometheus.CounterVec
+	// LedgerEntries is the number of entries in the ledger, as it was read last.
+	LedgerEntries prometheus.Gauge
+
 	// BuildInfo is always 1. version, commit: from Build. goversion: the Go
 	// release the binary was built with.
 	BuildInfo *prometheus.GaugeVec
@@ -258,6 +264,14 @@ func New(reg prometheus.Registerer, build Build) *Metrics {
 			Help: "Answers that the upstream ended as incomplete, by reason.",
 		}, []string{"reason"}),
 
+		LedgerErrors: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "doomproxy_ledger_errors_total",
+			Help: "Calls of the ledger of discarded items that failed.",
+		}, []string{"store"}),
+		LedgerEntries: f.NewGauge(prometheus.GaugeOpts{
+			Name: "doomproxy_ledger_entries",
+			Help: "Entries in the ledger of discarded items.",
+		}),
 		OversizedFrames: f.NewCounter(prometheus.CounterOpts{
 			Name: "doomproxy_oversized_frames_total",
 			Help: "SSE frames above the frame limit, passed through raw.",

@@ -44,6 +44,8 @@ var contract = []struct {
 	{"doomproxy_steps_total", dto.MetricType_COUNTER, "position", "Steps"},
 	{"doomproxy_incomplete_total", dto.MetricType_COUNTER, "reason", "Incomplete"},
 	{"doomproxy_oversized_frames_total", dto.MetricType_COUNTER, "", "OversizedFrames"},
+	{"doomproxy_ledger_errors_total", dto.MetricType_COUNTER, "store", "LedgerErrors"},
+	{"doomproxy_ledger_entries", dto.MetricType_GAUGE, "", "LedgerEntries"},
 	{"doomproxy_build_info", dto.MetricType_GAUGE, "version commit goversion", "BuildInfo"},
 }
 

@@ -26,6 +26,7 @@ type attempt struct {
 	parser    recovery.Parser
 	collector recovery.Collector
 	capture   recovery.Capture
+	traces    recovery.Traces // of what was sent on
 
 	firstByte time.Time
 	bytes     int64 // received
@@ -49,6 +50,9 @@ func (x *exchange) begin(kind string) *attempt {
 	return a
 }
 
+// amended reports whether the attempt's request is not just the client's.
+func (a *attempt) amended() bool { return a.kind == kindResample || a.kind == kindLadder }
+
 // end gives back what the attempt holds. An answer that was not read to its end
 // is not drained: its connection is closed, and never used again.
 func (a *attempt) end() {
@@ -70,7 +74,7 @@ func (a *attempt) end() {
 func (x *exchange) send(a *attempt) error {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	a.cancel = cancel
-	further := a.kind != kindFirst
+	further := a.amended()
 	body, encoded := x.req.first()
 	switch {
 	case x.plain:
@@ -82,12 +86,12 @@ func (x *exchange) send(a *attempt) error {
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
 		Method:        http.MethodPost,
-		URL:           target(x.p.cfg.Upstream, x.r.URL),
+		URL:           target(x.p.cfg.Upstream, x.req.url),
 		Header:        x.p.upstreamHeader(x.r.Header, further, encoded),
 		Body:          io.NopCloser(strings.NewReader(body)),
 		ContentLength: int64(len(body)),
 	}
-	if x.req.scrubbed > 0 {
+	if x.req.changed {
 		removeDigests(r.Header)
 	}
 	start := time.Now()
@@ -114,8 +118,10 @@ func (x *exchange) serve(a *attempt) verdict {
 	case stream:
 		x.start(a.resp)
 		return x.relay(a)
-	case a.kind != kindFirst && !x.plain:
+	case a.amended() && !x.plain:
 		return x.refusal(a)
+	case x.namesMissing(a):
+		return verdictMissing
 	case x.whole != nil && !x.plain && refusesStream(a.resp.StatusCode):
 		return verdictNoStream
 	default:

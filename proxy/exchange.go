@@ -17,6 +17,7 @@ import (
 // Kinds of attempts, named as in the metrics.
 const (
 	kindFirst    = "first"
+	kindRetry    = "retry"    // without an item that the upstream does not know
 	kindResample = "resample" // after a cut
 	kindLadder   = "ladder"   // after the upstream refused a resample
 )
@@ -50,6 +51,8 @@ type exchange struct {
 	replay  recovery.Replay
 	cuts    int // made so far, of Policy.MaxRetries
 	ladder  int // attempts spent, of maxLadder
+	missing int // attempts spent, of maxMissing
+	history history
 
 	// How the client is sent the answer: live, unless one of these says
 	// otherwise.
@@ -74,6 +77,7 @@ const (
 	verdictAccepted                // it is the answer
 	verdictCut                     // it looped and was ended
 	verdictRefused                 // the upstream wants no such request
+	verdictMissing                 // the upstream does not know an item of the input
 	verdictNoStream                // it makes no event streams
 	verdictLocked                  // nor now, but the same one later
 	verdictFailed                  // no answer
@@ -82,7 +86,7 @@ const (
 )
 
 func (v verdict) String() string {
-	return [...]string{"", "accepted", "cut", "refused", "no_stream", "locked", "failed", "dropped", "client_gone"}[v]
+	return [...]string{"", "accepted", "cut", "refused", "missing", "no_stream", "locked", "failed", "dropped", "client_gone"}[v]
 }
 
 // failure is what a client is told when no attempt succeeds.
@@ -97,9 +101,10 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	defer cancel()
 	x := &exchange{
 		p: p, w: w, r: r.WithContext(ctx), cancel: cancel, rec: rec, req: req,
-		out:    sseframe.NewWriter(w, http.NewResponseController(w)),
-		replay: recovery.Replay{Reminder: p.cfg.Reminder},
-		holds:  p.holds(r, req),
+		out:     sseframe.NewWriter(w, http.NewResponseController(w)),
+		replay:  recovery.Replay{Reminder: p.cfg.Reminder},
+		holds:   p.holds(r, req),
+		history: history{p: p},
 	}
 	x.view = x.newView()
 	if !req.stream {
@@ -153,6 +158,9 @@ func (x *exchange) run() {
 		v := x.serve(a)
 		a.end()
 		x.count(a, v)
+		if v == verdictCut || v == verdictRefused || v == verdictLocked || v == verdictFailed {
+			x.discard(a)
+		}
 		switch v {
 		case verdictAccepted:
 			x.accepted()
@@ -172,6 +180,8 @@ func (x *exchange) run() {
 			if v == verdictLocked {
 				wait += lockedWait << x.ladder
 			}
+		case verdictMissing:
+			kind = kindRetry
 		case verdictNoStream:
 			kind = kindLadder
 			x.plain = true
@@ -185,6 +195,14 @@ func (x *exchange) run() {
 			x.rec.end(outcomeClientGone, nil)
 			return
 		}
+	}
+}
+
+// discard remembers what the client was sent of an attempt that is not the
+// answer, so that it is told when it comes back.
+func (x *exchange) discard(a *attempt) {
+	if x.whole == nil {
+		x.history.discard(x.r.Context(), a.traces.List())
 	}
 }
 
@@ -271,6 +289,7 @@ func (x *exchange) giveUp(f failure) {
 		x.drop(f)
 	default:
 		x.rec.end(outcomeGaveUp, f.err)
+		x.history.settle()
 		raw, frames := x.view.Fail(f.code, f.message)
 		x.write(raw)
 		x.rec.frames[recovery.Synthesized] += frames

@@ -24,7 +24,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 		FlushInterval: -1,
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // told to rec instead
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.Out.URL = target(p.cfg.Upstream, pr.In.URL)
+			pr.Out.URL = target(p.cfg.Upstream, req.url)
 			pr.Out.Host = ""
 			removeOwn(pr.Out.Header)
 			if req.read {
@@ -32,7 +32,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 				if !encoded {
 					pr.Out.Header.Del("Content-Encoding")
 				}
-				if req.scrubbed > 0 {
+				if req.changed {
 					removeDigests(pr.Out.Header)
 				}
 				pr.Out.Body = io.NopCloser(strings.NewReader(body))

@@ -14,8 +14,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/metrics"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/go-chi/chi/v5"
@@ -129,6 +131,11 @@ type Config struct {
 
 	// Transport sends requests upstream; nil means NewTransport.
 	Transport http.RoundTripper
+	// Ledger remembers what discarded attempts sent; nil means in memory, for
+	// this Proxy alone. LedgerName names its kind in metrics; empty means
+	// "memory". Who made it closes it.
+	Ledger     ledger.Store
+	LedgerName string
 	// Metrics and Logger are where requests are counted and recorded; nil
 	// means nowhere.
 	Metrics *metrics.Metrics
@@ -143,8 +150,9 @@ var ErrUpstream = errors.New("unusable upstream URL")
 // Proxy is an http.Handler. It is safe for concurrent use.
 type Proxy struct {
 	cfg        Config
-	refusals   memory // models that refuse replayed reasoning
-	streamless memory // models that refuse to stream
+	refusals   memory       // models that refuse replayed reasoning
+	streamless memory       // models that refuse to stream
+	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
 	router     chi.Router
 }
 
@@ -175,6 +183,10 @@ func New(cfg Config) (*Proxy, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransport()
 	}
+	if cfg.Ledger == nil {
+		cfg.Ledger = ledger.NewMemory(ledger.Options{})
+	}
+	cfg.LedgerName = orDefault(cfg.LedgerName, "memory")
 	if cfg.Metrics == nil {
 		cfg.Metrics = metrics.New(nil, metrics.Build{})
 	}

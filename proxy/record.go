@@ -131,9 +131,6 @@ func (rec *record) classified(req *request) {
 	if req.reason != "" {
 		m.Unprotected.WithLabelValues(req.reason).Inc()
 	}
-	if req.scrubbed > 0 {
-		m.ScrubbedItems.WithLabelValues("tombstone").Add(float64(req.scrubbed))
-	}
 	if req.responses {
 		position := "continuation"
 		if req.turnStart {

@@ -70,7 +70,7 @@ func refusesContent(status int) bool {
 // attempt but for lifecycle events, says that the upstream does not want the
 // request.
 func (x *exchange) refusedInBand(a *attempt, ev *recovery.Event) verdict {
-	if a.kind == kindFirst || a.spoke || ev.Class != recovery.ClassError && ev.Type != "response.failed" {
+	if !a.amended() || a.spoke || ev.Class != recovery.ClassError && ev.Type != "response.failed" {
 		return verdictNone
 	}
 	code, message := ev.Failure()

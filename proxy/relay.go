@@ -118,10 +118,15 @@ func (x *exchange) forward(a *attempt, ev *recovery.Event) {
 
 // pass sends ev on, or takes it down for a client that wants a whole answer.
 func (x *exchange) pass(a *attempt, ev *recovery.Event) {
+	a.traces.Absorb(ev)
 	raw, action := x.view.Forward(ev)
 	x.rec.frames[action]++
 	if action == recovery.Swallowed {
 		return
+	}
+	if ev.Class == recovery.ClassTerminal {
+		client, upstream := x.view.ResponseIDs()
+		x.history.accept(x.r.Context(), a.traces.List(), client, upstream)
 	}
 	if x.whole != nil {
 		x.whole.add(ev)

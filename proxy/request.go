@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -35,11 +36,12 @@ const (
 // request is what the proxy knows of a client request before it is sent on.
 type request struct {
 	protection protection
-	reason     string // why protection is neither protected nor observed
-	read       bool   // body holds the client's body; else it was left unread
-	body       string // decoded and scrubbed
-	wire       string // the client's own bytes, while body says the same in another encoding
-	scrubbed   int    // items dropped from it
+	reason     string   // why protection is neither protected nor observed
+	read       bool     // body holds the client's body; else it was left unread
+	body       string   // decoded and scrubbed
+	wire       string   // the client's own bytes, while body says the same in another encoding
+	changed    bool     // body is not what the client sent
+	url        *url.URL // what is asked for; differs from the client's by an alias at most
 	model      string
 	turnStart  bool // the last input item is a user message
 	stream     bool // the client wants an event stream
@@ -50,7 +52,7 @@ type request struct {
 // readRequest reads r's body, where it may have to be changed, and decides how
 // the request is protected.
 func (p *Proxy) readRequest(r *http.Request) (*request, error) {
-	req := &request{protection: passthrough, reason: reasonPath}
+	req := &request{protection: passthrough, reason: reasonPath, url: p.aliasPath(r)}
 	path := segments(r)
 	if r.Method != http.MethodPost || !slices.Contains(path, "responses") && !slices.Contains(path, "conversations") {
 		return req, nil
@@ -79,12 +81,15 @@ func (p *Proxy) readRequest(r *http.Request) (*request, error) {
 			return req, nil
 		}
 	}
-	req.body, req.scrubbed = recovery.Scrub(body)
-	if req.scrubbed == 0 && body != wire {
-		req.wire = wire
+	req.body = body
+	if recovery.ValidJSON(body) {
+		p.scrub(r.Context(), req)
+		if makesResponse(path) {
+			p.classify(r, req)
+		}
 	}
-	if makesResponse(path) {
-		p.classify(r, req)
+	if !req.changed && body != wire {
+		req.wire = wire
 	}
 	return req, nil
 }
@@ -140,11 +145,11 @@ type fields struct {
 	model                                                 string
 }
 
-// parseFields reads the deciding members of a body. ok is false if it is no
+// parseFields reads the deciding members of a body of valid JSON. ok is false if it is no
 // JSON object, or if a deciding key is there twice or written with escapes:
 // then the upstream may read the body differently than this proxy does.
 func parseFields(body string) (f fields, ok bool) {
-	if !recovery.ValidJSON(body) || !gjson.Parse(body).IsObject() {
+	if !gjson.Parse(body).IsObject() {
 		return f, false
 	}
 	var seen []string

@@ -25,7 +25,7 @@ func (v *View) Splice(comment string) (raw []byte, frames int) {
 	}
 	v.out = append(append(append(v.out, ": "...), comment...), "\n\n"...)
 	v.spliced, v.preamble = true, true
-	v.base, v.items = base, nil
+	v.base, v.items, v.current = base, nil, ""
 	return v.out, frames + 1
 }
 
@@ -164,7 +164,9 @@ func (v *View) rewrite(ev *Event) ([]byte, Action) {
 	if i := ev.number(at.outputIndex); i >= 0 {
 		edits = append(edits, edit{at: at.outputIndex, number: i + v.base})
 	}
-	if id := ev.responseID(); id.present() && v.named {
+	id := ev.responseID()
+	v.tell(id.of(ev.Data))
+	if id.present() && v.named {
 		edits = append(edits, edit{at: id, text: v.response.ID})
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.at.lo, b.at.lo) })

@@ -62,7 +62,7 @@ func TestScrub(t *testing.T) {
 		if tc.dropped == 0 {
 			tc.want = tc.body
 		}
-		got, dropped := recovery.Scrub(tc.body)
+		got, dropped := scrub(tc.body)
 		if got != tc.want || dropped != tc.dropped {
 			t.Errorf("%s:\ngot  %d %s\nwant %d %s", tc.name, dropped, got, tc.dropped, tc.want)
 		}
@@ -77,7 +77,7 @@ func TestScrubDropsWhatAViewMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, dropped := recovery.Scrub(`{"input":[` + string(item) + `]}`); got != `{"input":[]}` || dropped != 1 {
+	if got, dropped := scrub(`{"input":[` + string(item) + `]}`); got != `{"input":[]}` || dropped != 1 {
 		t.Errorf("got %s of %s, want none left", got, item)
 	}
 }
@@ -106,7 +106,7 @@ func FuzzScrub(f *testing.F) {
 		f.Add(tc.body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		got, dropped := recovery.Scrub(body)
+		got, dropped := scrub(body)
 		if dropped == 0 && got != body {
 			t.Errorf("got %q, want the same", got)
 		}
@@ -126,4 +126,13 @@ func FuzzScrub(f *testing.F) {
 			t.Errorf("%q: got %q, want %v", body, got, want)
 		}
 	})
+}
+
+// scrub drops the tombstones of a body, as the proxy does.
+func scrub(body string) (scrubbed string, dropped int) {
+	if !recovery.ValidJSON(body) {
+		return body, 0
+	}
+	tombstones := slices.DeleteFunc(recovery.ReturnedItems(body), func(r recovery.Returned) bool { return !r.Tombstone })
+	return recovery.Drop(body, tombstones), len(tombstones)
 }

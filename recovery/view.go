@@ -59,13 +59,14 @@ type View struct {
 	Visible bool
 	// Terminal is set once a terminal event was sent.
 	Terminal bool
-	// Errored is set once an error event was forwarded. It is terminal if the
-	// stream ends behind it.
+	// Errored is set while the last event forwarded is an error. It is terminal
+	// if the stream ends behind it.
 	Errored bool
 
 	closing  Close
 	response Response // as the client knows it; until then what it would be told
 	named    bool     // response is the upstream's
+	current  string   // the current attempt's own response id, a JSON value
 	sent     [len(lifecycleTypes)]bool
 
 	spliced  bool       // an attempt was discarded: events must be rewritten
@@ -104,6 +105,22 @@ type viewPart struct {
 // an event has to be made before that.
 func NewView(closing Close, own Response) *View {
 	return &View{closing: closing, response: own, preamble: true, sequence: -1}
+}
+
+// tell takes down the current attempt's own response id, a JSON value.
+func (v *View) tell(id string) {
+	if id != "" && v.current == "" {
+		v.current = strings.Clone(id)
+	}
+}
+
+// ResponseIDs returns the response's id as the client knows it, and as the
+// upstream of the current attempt does; "" where none was told.
+func (v *View) ResponseIDs() (client, upstream string) {
+	if v.named {
+		client = unquote(v.response.ID)
+	}
+	return client, unquote(v.current)
 }
 
 // Created reports whether the client was sent a response.created.
@@ -169,6 +186,7 @@ func (v *View) outputIndex(ev *Event) int {
 // rewritten ones, which are valid until the next method call, or none.
 func (v *View) Forward(ev *Event) ([]byte, Action) {
 	if v.spliced && v.preamble && ev.Class == ClassLifecycle && v.sent[ev.lifecycle()] {
+		v.tell(ev.responseID().of(ev.Data))
 		return nil, Swallowed
 	}
 	raw, action := ev.Frame.Raw, Forwarded
@@ -187,7 +205,7 @@ func (v *View) note(ev *Event) {
 	case ClassError:
 		v.Errored = true
 	case ClassOther:
-		v.preamble = false
+		v.preamble, v.Errored = false, false
 	case ClassLifecycle:
 		v.sent[ev.lifecycle()] = true
 		if !v.named {
