@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
 )
@@ -26,7 +27,7 @@ type attempt struct {
 	parser    recovery.Parser
 	collector recovery.Collector
 	capture   recovery.Capture
-	traces    recovery.Traces // of what was sent on
+	traces    []ledger.Key // of the reasoning items that were sent on
 
 	firstByte time.Time
 	bytes     int64 // received
@@ -96,6 +97,10 @@ func (x *exchange) send(a *attempt) error {
 	}
 	start := time.Now()
 	resp, err := x.p.cfg.Transport.RoundTrip(r.WithContext(ctx)) //nolint:bodyclose // attempt.end does
+	if err == nil && resp.StatusCode < http.StatusOK {
+		resp.Body.Close()
+		err = errNoAnswer
+	}
 	if err != nil {
 		return fmt.Errorf("send upstream: %w", err)
 	}
@@ -125,6 +130,9 @@ func (x *exchange) serve(a *attempt) verdict {
 	case x.whole != nil && !x.plain && refusesStream(a.resp.StatusCode):
 		return verdictNoStream
 	default:
+		if isEventStream(a.resp.Header) && !isPlain(a.resp.Header) { // though identity was asked for
+			x.p.cfg.Metrics.Unprotected.WithLabelValues(reasonBody).Inc()
+		}
 		x.start(a.resp)
 		if x.plain && a.kind != kindFirst && a.resp.StatusCode < http.StatusBadRequest {
 			x.p.streamless.remember(x.req.model)

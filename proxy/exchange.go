@@ -202,7 +202,7 @@ func (x *exchange) run() {
 // answer, so that it is told when it comes back.
 func (x *exchange) discard(a *attempt) {
 	if x.whole == nil {
-		x.history.discard(x.r.Context(), a.traces.List())
+		x.history.discard(x.r.Context(), a.traces)
 	}
 }
 
@@ -304,6 +304,7 @@ func (x *exchange) drop(f failure) {
 		o = outcomeGaveUp
 	}
 	x.rec.end(o, f.err)
+	x.flush() // or net/http throws away what it still buffers
 	panic(http.ErrAbortHandler)
 }
 

@@ -25,6 +25,10 @@ const ledgerWait = 100 * time.Millisecond
 // upstream says it does not know.
 const maxMissing = 8
 
+// maxTraces bounds what is kept of the reasoning items of one attempt. Real ones
+// have a handful, with up to four keys each.
+const maxTraces = 1024
+
 // scrub drops from a body what came of attempts that were discarded, and puts
 // the accepted attempt's response id in the place of the one the client saw.
 func (p *Proxy) scrub(ctx context.Context, req *request) {
@@ -161,12 +165,10 @@ func (h *history) settle() {
 }
 
 // discard remembers what an attempt sent that is no part of the answer.
-func (h *history) discard(ctx context.Context, traces []recovery.Trace) {
+func (h *history) discard(ctx context.Context, traces []ledger.Key) {
 	entries := make(map[ledger.Key]string)
-	for _, t := range traces {
-		for _, k := range traceKeys(t) {
-			entries[k] = ""
-		}
+	for _, k := range traces {
+		entries[k] = ""
 	}
 	delete(entries, ledger.Key{})
 	if len(entries) > 0 {
@@ -176,11 +178,8 @@ func (h *history) discard(ctx context.Context, traces []recovery.Trace) {
 
 // accept forgets what the accepted attempt sent, in case a discarded one had
 // sent the same, and remembers which response the client's id stands for.
-func (h *history) accept(ctx context.Context, traces []recovery.Trace, client, upstream string) {
-	var gone []ledger.Key
-	for _, t := range traces {
-		gone = append(gone, traceKeys(t)...)
-	}
+func (h *history) accept(ctx context.Context, traces []ledger.Key, client, upstream string) {
+	gone := slices.Clone(traces)
 	entries := make(map[ledger.Key]string)
 	if client != "" && upstream != "" && client != upstream {
 		entries[ledger.Alias(client)] = upstream

@@ -19,6 +19,7 @@ import (
 // comes. Of a deferred one the signals are counted.
 func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
 	rec.attempts = 1
+	w.Header().Del(headerRequestID) // it comes with the answer: informational ones before would lose it
 	rp := httputil.ReverseProxy{
 		Transport:     p.cfg.Transport,
 		FlushInterval: -1,
@@ -27,6 +28,9 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 			pr.Out.URL = target(p.cfg.Upstream, req.url)
 			pr.Out.Host = ""
 			removeOwn(pr.Out.Header)
+			if req.read {
+				pr.Out.Header.Del("Expect") // the body is here already
+			}
 			if req.read {
 				body, encoded := req.first()
 				if !encoded {
@@ -41,6 +45,9 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 			}
 		},
 		ModifyResponse: func(resp *http.Response) error {
+			if resp.StatusCode < http.StatusOK && resp.StatusCode != http.StatusSwitchingProtocols {
+				return errNoAnswer
+			}
 			p.passing(rec, resp)
 			return nil
 		},
@@ -84,6 +91,7 @@ func (p *Proxy) passing(rec *record, resp *http.Response) {
 	rec.answered(resp)
 	rec.sent(resp.StatusCode)
 	removeOwn(resp.Header)
+	resp.Header.Set(headerRequestID, rec.id)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return // its body is a connection
 	}
@@ -206,8 +214,15 @@ func upstreamStatus(err error) (status int, code string) {
 	return http.StatusBadGateway, "upstream_unreachable"
 }
 
+// errNoAnswer is an answer whose status says that it is none.
+var errNoAnswer = errors.New("the upstream's status is no final one")
+
 // rejectBody answers a request whose body could not be taken in.
-func (p *Proxy) rejectBody(w http.ResponseWriter, rec *record, err error) {
+func (p *Proxy) rejectBody(w http.ResponseWriter, r *http.Request, rec *record, err error) {
+	if r.Context().Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		rec.end(outcomeClientGone, nil)
+		panic(http.ErrAbortHandler)
+	}
 	if errors.Is(err, errBodyTooLarge) {
 		rec.reject(w, http.StatusRequestEntityTooLarge, "request_too_large",
 			fmt.Sprintf("the request body is larger than the limit of %d bytes", p.cfg.MaxBody))

@@ -174,6 +174,7 @@ func TestOtherAnswers(t *testing.T) {
 			}
 			r.settled(1)
 			r.wantMetric(1, "doomproxy_requests_total", "outcome", tc.outcome, "code", fmt.Sprint(tc.status))
+			r.wantMetric(map[bool]float64{true: 1}[tc.encoding != ""], "doomproxy_unprotected_total", "reason", "body")
 		})
 	}
 }

@@ -210,10 +210,22 @@ func orDefault[T comparable](v, def T) T {
 
 // ServeHTTP implements http.Handler. It panics with http.ErrAbortHandler where
 // a started response must not look complete.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.router.ServeHTTP(w, r) }
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !isOwnTarget(r) {
+		p.serve(w, r) // which refuses it; routes only know paths
+		return
+	}
+	p.router.ServeHTTP(w, r)
+}
+
+// isOwnTarget reports whether a request is for a path on this server.
+func isOwnTarget(r *http.Request) bool {
+	return r.Method != http.MethodConnect && !r.URL.IsAbs() && strings.HasPrefix(r.URL.EscapedPath(), "/")
+}
 
 // root tells who opens the base URL in a browser what it is.
 func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set(headerRequestID, newRequestID())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	admin := "The admin listener is off."
 	if p.cfg.AdminURL != "" {
@@ -226,10 +238,10 @@ func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	rec := p.newRecord(r)
 	defer rec.finish()
-	w.Header().Set("X-Doomproxy-Request-Id", rec.id)
+	w.Header().Set(headerRequestID, rec.id)
 
 	switch {
-	case r.Method == http.MethodConnect || r.URL.IsAbs() || !strings.HasPrefix(r.URL.EscapedPath(), "/"):
+	case !isOwnTarget(r):
 		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path: this is no proxy for other hosts")
 		return
 	case r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
@@ -240,7 +252,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	req, err := p.readRequest(r)
 	if err != nil {
-		p.rejectBody(w, rec, err)
+		p.rejectBody(w, r, rec, err)
 		return
 	}
 	rec.classified(req)

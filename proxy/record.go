@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -69,6 +71,13 @@ const statusClientGone = 499
 // 64, and a request may have several attempts.
 const maxLoggedLabels = 16
 
+// How much of a request's method and path is logged, in bytes: a client may send
+// as much as headers may have.
+const (
+	maxLoggedMethod = 32
+	maxLoggedPath   = 512
+)
+
 // record is what is counted and logged of one request, once, when it ends.
 type record struct {
 	p     *Proxy
@@ -91,15 +100,22 @@ type record struct {
 	err      error // why the outcome is no better, if there is a cause to tell
 }
 
-func (p *Proxy) newRecord(r *http.Request) *record {
+// headerRequestID carries the id of a request's log record on each answer.
+const headerRequestID = "X-Doomproxy-Request-Id"
+
+func newRequestID() string {
 	var id [12]byte
 	rand.Read(id[:]) //nolint:errcheck // never fails, by its documentation
+	return hex.EncodeToString(id[:])
+}
+
+func (p *Proxy) newRecord(r *http.Request) *record {
 	rec := &record{
 		p:          p,
-		id:         hex.EncodeToString(id[:]),
+		id:         newRequestID(),
 		start:      time.Now(),
-		method:     r.Method,
-		path:       r.URL.Path,
+		method:     r.Method[:min(len(r.Method), maxLoggedMethod)],
+		path:       r.URL.Path[:min(len(r.URL.Path), maxLoggedPath)],
 		model:      "unknown",
 		labels:     []string{},
 		protection: passthrough,
@@ -168,6 +184,7 @@ func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code,
 	}
 	body, _ := json.Marshal(map[string]apiError{"error": {message, errorType, code}}) //nolint:errchkjson // strings always marshal
 	rec.sent(status)
+	w.Header().Set(headerRequestID, rec.id)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
@@ -185,9 +202,22 @@ func (rec *record) signal(s recovery.Signal, confident bool) {
 	}
 }
 
+// errPanic is why a request ended whose handler has a fault.
+var errPanic = errors.New("the proxy panicked")
+
+// quoted are the parts of an error's text that others wrote: net/http quotes
+// what it got from the upstream and did not understand.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
+
 // finish counts and logs the request. It runs deferred, so that it also sees
 // what a panic ends.
 func (rec *record) finish() {
+	if cause := recover(); cause != nil {
+		if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
+			rec.end(outcomeGaveUp, errPanic)
+		}
+		defer panic(cause)
+	}
 	rec.enter("")
 	rec.end(outcomeClean, nil)
 	code := rec.status
@@ -227,7 +257,7 @@ func (rec *record) finish() {
 		attrs = append(attrs, slog.String("upstream_request_id", rec.upstreamRequestID))
 	}
 	if rec.err != nil {
-		attrs = append(attrs, slog.String("error", rec.err.Error()))
+		attrs = append(attrs, slog.String("error", quoted.ReplaceAllString(rec.err.Error(), `"…"`)))
 	}
 	rec.p.cfg.Logger.LogAttrs(context.Background(), level, "request", attrs...)
 }

@@ -41,7 +41,7 @@ func (x *exchange) refusal(a *attempt) verdict {
 	switch status := a.resp.StatusCode; {
 	case err != nil:
 		return x.verdict(verdictFailed)
-	case status == http.StatusConflict || status == http.StatusLocked:
+	case status == http.StatusConflict || status == http.StatusLocked || isLockedCode(a.failure.code):
 		return x.verdict(verdictLocked)
 	case refusesContent(status):
 		return x.verdict(verdictRefused)

@@ -118,7 +118,9 @@ func (x *exchange) forward(a *attempt, ev *recovery.Event) {
 
 // pass sends ev on, or takes it down for a client that wants a whole answer.
 func (x *exchange) pass(a *attempt, ev *recovery.Event) {
-	a.traces.Absorb(ev)
+	if t, ok := ev.Trace(); ok && len(a.traces) < maxTraces {
+		a.traces = append(a.traces, traceKeys(t)...)
+	}
 	raw, action := x.view.Forward(ev)
 	x.rec.frames[action]++
 	if action == recovery.Swallowed {
@@ -126,14 +128,14 @@ func (x *exchange) pass(a *attempt, ev *recovery.Event) {
 	}
 	if ev.Class == recovery.ClassTerminal {
 		client, upstream := x.view.ResponseIDs()
-		x.history.accept(x.r.Context(), a.traces.List(), client, upstream)
+		x.history.accept(x.r.Context(), a.traces, client, upstream)
 	}
 	if x.whole != nil {
 		x.whole.add(ev)
 	} else {
 		x.write(raw)
 	}
-	if !a.forwarded {
+	if !a.forwarded && ev.Class != recovery.ClassNone {
 		x.sending(a)
 	}
 	if x.view.Visible && x.rec.now != phaseVisible {
@@ -203,7 +205,7 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
 		x.letGo(a)
 		x.forwardTail(a, &ev)
-	case !created && !a.looped && x.whole == nil:
+	case !created && !a.looped && x.cuts == 0 && x.whole == nil:
 		// No stream of a response, or not that far: it ends as it ended.
 		x.letGo(a)
 		x.forwardTail(a, &ev)
@@ -239,6 +241,9 @@ func (x *exchange) forwardTail(a *attempt, ev *recovery.Event) {
 // What is in it stays unknown, so that nothing can be taken back behind it.
 func (x *exchange) copyRest(a *attempt) verdict {
 	x.rec.oversized()
+	if x.view.Terminal && x.view.Spliced() {
+		return verdictAccepted // what follows the answer is not worth more
+	}
 	if x.view.Spliced() || x.whole != nil {
 		// It would have to be rewritten, or looked into.
 		a.failure = failure{"server_error", "the upstream sent an event that is too large", sseframe.ErrFrameTooLong}
@@ -251,5 +256,9 @@ func (x *exchange) copyRest(a *attempt) verdict {
 	if !x.flush() {
 		return verdictGone
 	}
-	return x.copyAnswer(a)
+	v := x.copyAnswer(a)
+	if x.view.Terminal && v == verdictDropped {
+		return verdictAccepted
+	}
+	return v
 }

@@ -130,7 +130,7 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 		req.reason = reasonConversation
 	case !f.stream && (p.cfg.NonStreaming == NonStreamingPassthrough || p.cfg.Mode == ModeObserve):
 		req.reason = reasonBody
-	case p.cfg.ClientOptIn == OptInDefer && r.Header.Get(headerLoopCheck) != "":
+	case p.cfg.ClientOptIn == OptInDefer && len(r.Header.Values(headerLoopCheck)) > 0:
 		req.protection, req.reason = deferred, reasonDeferred
 	case p.cfg.Mode == ModeObserve:
 		req.protection, req.reason = observed, ""

@@ -89,7 +89,7 @@ func (c *Capture) finish(index int, item gjson.Result) {
 	done := capturedItem{
 		typ:      strings.Clone(item.Get("type").Str),
 		index:    index,
-		id:       ownedString(item.Get("id").Raw),
+		id:       ownedID(item.Get("id").Raw),
 		finished: true,
 	}
 	switch done.typ {

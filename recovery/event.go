@@ -38,14 +38,13 @@ type Event struct {
 	Data string
 
 	mentions bool // the bytes of checkMark are in the frame
-	read     bool // at is filled in
 	at       eventMembers
 }
 
 // eventMembers is where in Event.Data the values are that decisions need.
 type eventMembers struct {
-	sequence, outputIndex, contentIndex, summaryIndex span
-	itemID, item, response, part, delta, text         span
+	typ, sequence, outputIndex, contentIndex, summaryIndex span
+	itemID, item, response, part, delta, text              span
 }
 
 // Parser makes events of frames. Its zero value is ready for use.
@@ -65,7 +64,8 @@ func (p *Parser) Parse(f sseframe.Frame) Event {
 	if data == nil {
 		return ev
 	}
-	ev.Type = gjson.Get(ev.Data, "type").Str
+	ev.readMembers()
+	ev.Type = unquote(ev.at.typ.of(ev.Data))
 	if ev.Type == "" {
 		ev.Type = name
 	}
@@ -94,18 +94,20 @@ func (ev *Event) class() Class {
 	return ClassOther
 }
 
-// members returns where the event's values are; it reads them once.
-func (ev *Event) members() *eventMembers {
-	if ev.read {
-		return &ev.at
-	}
-	ev.read = true
+// members returns where the event's values are.
+func (ev *Event) members() *eventMembers { return &ev.at }
+
+// readMembers finds the event's values, in one pass. Of a key that is there
+// twice the last one counts, as it does for those who read the stream.
+func (ev *Event) readMembers() {
 	at := &ev.at
 	members(ev.Data, 0, func(key string, value span) {
 		if value.of(ev.Data) == "null" {
 			return // as good as absent
 		}
 		switch key {
+		case "type":
+			at.typ = value
 		case "sequence_number":
 			at.sequence = value
 		case "output_index":
@@ -128,7 +130,6 @@ func (ev *Event) members() *eventMembers {
 			at.text = value
 		}
 	})
-	return at
 }
 
 // maxNumber is the largest whole number that every reader of JSON keeps exact.
@@ -177,6 +178,9 @@ func (ev *Event) itemMember(name string) gjson.Result {
 	return gjson.Get(ev.members().item.of(ev.Data), name)
 }
 
+// maxID bounds the ids that are kept, in bytes. Real ones have about 50.
+const maxID = 512
+
 // ownerID returns the id of the item that ev belongs to, as it is written in
 // quotes, or "".
 func (ev *Event) ownerID() string {
@@ -184,7 +188,7 @@ func (ev *Event) ownerID() string {
 	if own := ev.itemMember("id"); own.Exists() {
 		id = own.Raw
 	}
-	if !strings.HasPrefix(id, `"`) {
+	if !strings.HasPrefix(id, `"`) || len(id) > maxID {
 		return ""
 	}
 	return id

@@ -189,6 +189,14 @@ func ownedString(raw string) string {
 	return strings.Clone(raw)
 }
 
+// ownedID is ownedString for ids, "" for one that is too long to be kept.
+func ownedID(raw string) string {
+	if len(raw) > maxID {
+		return ""
+	}
+	return ownedString(raw)
+}
+
 // alias returns b as a string without copying it. The string is valid as long
 // as b does not change: what is kept of it must be cloned.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

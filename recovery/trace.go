@@ -41,28 +41,17 @@ func joinText(list string) string {
 	return b.String()
 }
 
-// Traces are those of the reasoning items that an attempt sent. Use a fresh one
-// per attempt.
-type Traces struct{ list []Trace }
-
-// Absorb takes in what ev tells of an item as a whole.
-func (t *Traces) Absorb(ev *Event) {
-	if ev.Type != "response.output_item.added" && ev.Type != "response.output_item.done" ||
-		ev.itemMember("type").Str != "reasoning" {
-		return
+// Trace returns the trace of the reasoning item that ev tells of as a whole, as
+// it begins or ends. ok is false for all other events.
+func (ev *Event) Trace() (t Trace, ok bool) {
+	switch ev.Type {
+	case "response.output_item.added", "response.output_item.done":
+		if ev.itemMember("type").Str == "reasoning" {
+			return traceOf(ev.members().item.of(ev.Data)), true
+		}
 	}
-	tr := traceOf(ev.members().item.of(ev.Data))
-	i := slices.IndexFunc(t.list, func(old Trace) bool { return old.ID == tr.ID })
-	switch {
-	case i >= 0:
-		t.list[i] = tr
-	case len(t.list) < maxOpen:
-		t.list = append(t.list, tr)
-	}
+	return t, false
 }
-
-// List returns the traces. They stay owned by t.
-func (t *Traces) List() []Trace { return t.list }
 
 // Returned is an item of a request that an attempt may have sent before: a
 // reasoning item or a reference to any item.

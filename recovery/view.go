@@ -205,7 +205,8 @@ func (v *View) note(ev *Event) {
 	case ClassError:
 		v.Errored = true
 	case ClassOther:
-		v.preamble, v.Errored = false, false
+		v.preamble = false
+		v.Errored = v.Errored && !ev.carriesOutput()
 	case ClassLifecycle:
 		v.sent[ev.lifecycle()] = true
 		if !v.named {
