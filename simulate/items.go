@@ -46,6 +46,9 @@ func (g *generator) reasoning() {
 
 func (g *generator) reasoningItem(deltas []string, loop *Loop) {
 	item := reasoningItem{ID: g.itemID("rs_"), Type: "reasoning", Summary: []textPart{}}
+	if g.sc.ReasoningStatus {
+		item.Status = "in_progress"
+	}
 	index := g.open(item)
 
 	parts, kind := &item.Summary, "summary_text"
@@ -78,6 +81,9 @@ func (g *generator) reasoningItem(deltas []string, loop *Loop) {
 	closePart()
 	if !g.sc.NoEncrypted {
 		item.Encrypted = encrypted(item.ID)
+	}
+	if g.sc.ReasoningStatus {
+		item.Status = g.itemStatus()
 	}
 	g.close(index, item)
 }

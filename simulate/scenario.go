@@ -55,6 +55,9 @@ type Scenario struct {
 	Thinking []string `json:"thinking,omitzero"`
 	// NoEncrypted leaves encrypted_content out of finished reasoning items.
 	NoEncrypted bool `json:"no_encrypted,omitempty"`
+	// ReasoningStatus gives reasoning items a status, as other items have one.
+	// At least one API does so, and the AI SDK's client for it insists.
+	ReasoningStatus bool `json:"reasoning_status,omitempty"`
 	// Message is the text of the message item. Empty means a short generated
 	// one, or none if there are calls.
 	Message string `json:"message,omitempty"`

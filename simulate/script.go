@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -17,6 +18,12 @@ const maxScript = 16 << 20
 // the last one for all that follow. It reads to the end, 16 MiB at most. An
 // error names the entry, counted from 0, and the key at fault. The function is
 // for [Server.Script] and safe for concurrent use.
+//
+// An entry may have one more key, "when": text that has to stand in the body of
+// a request that gets it. If any entry has one, ordinals do not count: a request
+// gets the first entry that fits it and was not given out before, or else the
+// last that fits, again. One that no entry fits gets a healthy answer. So an
+// agent that asks for a title in between does not upset the order of the rest.
 func LoadScript(r io.Reader) (func(ordinal int, req *Request) Scenario, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxScript+1))
 	if err != nil {
@@ -32,18 +39,64 @@ func LoadScript(r io.Reader) (func(ordinal int, req *Request) Scenario, error) {
 	if len(entries) == 0 {
 		return nil, errors.New("script: the list is empty")
 	}
-	list := make([]Scenario, len(entries))
-	for i, entry := range entries {
-		if err := json.Unmarshal(entry, &list[i]); err != nil {
+	var sc script
+	for i, data := range entries {
+		e, err := readEntry(data)
+		if err != nil {
 			return nil, fmt.Errorf("script: entry %d: %w", i, err)
 		}
-		if err := list[i].Validate(); err != nil {
-			return nil, fmt.Errorf("script: entry %d: %w", i, err)
-		}
+		sc.entries = append(sc.entries, e)
+		sc.picky = sc.picky || e.when != ""
 	}
-	return func(ordinal int, _ *Request) Scenario {
-		return list[min(ordinal, len(list)-1)]
-	}, nil
+	return sc.next, nil
+}
+
+// script is a script that is being played.
+type script struct {
+	entries []entry
+	picky   bool // some entry has a "when"
+
+	mu sync.Mutex // guards given of the entries
+}
+
+// entry is one scenario of a script.
+type entry struct {
+	Scenario
+	when  string // stands in the body of the requests it fits
+	given bool
+}
+
+func readEntry(data []byte) (entry, error) {
+	var in struct {
+		scenarioJSON
+		When string `json:"when"`
+	}
+	if err := decodeStrict(data, &in); err != nil {
+		return entry{}, err
+	}
+	e := entry{Scenario: in.scenario(), when: in.When}
+	return e, e.Validate()
+}
+
+func (sc *script) next(ordinal int, req *Request) Scenario {
+	if !sc.picky {
+		return sc.entries[min(ordinal, len(sc.entries)-1)].Scenario
+	}
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	var again Scenario
+	for i := range sc.entries {
+		e := &sc.entries[i]
+		if !bytes.Contains(req.Body, []byte(e.when)) {
+			continue
+		}
+		if !e.given {
+			e.given = true
+			return e.Scenario
+		}
+		again = e.Scenario
+	}
+	return again
 }
 
 // plainScenario is a Scenario without its methods.
@@ -63,14 +116,24 @@ func (sc Scenario) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads one scenario; an unknown key is an error, also inside it.
 func (sc *Scenario) UnmarshalJSON(data []byte) error {
 	var in scenarioJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	if err := decodeStrict(data, &in); err != nil {
 		return err
 	}
-	*sc = Scenario(in.plainScenario)
-	sc.Delay = time.Duration(in.Delay)
+	*sc = in.scenario()
 	return nil
+}
+
+func (in *scenarioJSON) scenario() Scenario {
+	sc := Scenario(in.plainScenario)
+	sc.Delay = time.Duration(in.Delay)
+	return sc
+}
+
+// decodeStrict reads JSON in which an unknown key is an error.
+func decodeStrict(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
 }
 
 // duration is a time.Duration that is text in JSON, such as "5ms".

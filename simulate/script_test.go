@@ -31,6 +31,45 @@ func TestLoadScript(t *testing.T) {
 	}
 }
 
+func TestLoadScriptWhen(t *testing.T) {
+	script, err := LoadScript(strings.NewReader(`[
+		{"when": "a title", "message": "Title"},
+		{"when": "\"shell\"", "message": "one"},
+		{"when": "\"shell\"", "message": "two"}
+	]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct{ body, want string }{
+		{`{"tools":["shell"]}`, "one"},
+		{`Make a title.`, "Title"},
+		{`A warm-up.`, ""},
+		{`Make a title.`, "Title"},
+		{`{"tools":["shell"]}`, "two"},
+		{`{"tools":["shell"]}`, "two"},
+		{`{"tools":["shell"]} and a title`, "two"}, // the last that fits
+	} {
+		// Ordinals do not count.
+		if got := script(0, &Request{Body: []byte(step.body)}).Message; got != step.want {
+			t.Errorf("request %d (%s): message = %q, want %q", i, step.body, got, step.want)
+		}
+	}
+}
+
+func TestLoadScriptWithAndWithoutWhen(t *testing.T) {
+	script, err := LoadScript(strings.NewReader(`[{"when": "a", "message": "A"}, {"message": "first"}, {"message": "rest"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct{ body, want string }{
+		{"b", "first"}, {"b", "rest"}, {"a", "A"}, {"b", "rest"}, {"a", "rest"},
+	} {
+		if got := script(7, &Request{Body: []byte(step.body)}).Message; got != step.want {
+			t.Errorf("request %d (%s): message = %q, want %q", i, step.body, got, step.want)
+		}
+	}
+}
+
 func TestLoadScriptErrors(t *testing.T) {
 	tests := []struct {
 		name, script string
@@ -38,6 +77,7 @@ func TestLoadScriptErrors(t *testing.T) {
 	}{
 		{"unknown key", `[{}, {"mesage": "x"}]`, []string{"entry 1", `"mesage"`}},
 		{"unknown key inside", `[{"loop": {"dletas": 3}}]`, []string{"entry 0", `"dletas"`}},
+		{"when of a wrong type", `[{"when": 5}]`, []string{"entry 0", "when"}},
 		{"wrong type", `[{"message": 5}]`, []string{"entry 0", "message"}},
 		{"delay without unit", `[{"delay": "5"}]`, []string{"entry 0", "unit"}},
 		{"delay as a number", `[{"delay": 5}]`, []string{"entry 0", "delay"}},
@@ -73,7 +113,7 @@ func TestScenarioJSON(t *testing.T) {
 	// Every field, so that none is forgotten.
 	want := Scenario{
 		Status: 200, Header: map[string]string{"a": "b"}, Body: "b", Model: "m", ResponseID: "r", Seed: 1,
-		Reasoning: ReasoningRaw, ReasoningItems: 2, Thinking: []string{"t"}, NoEncrypted: true, Message: "m",
+		Reasoning: ReasoningRaw, ReasoningItems: 2, Thinking: []string{"t"}, NoEncrypted: true, ReasoningStatus: true, Message: "m",
 		NoMessage: true, Calls: []Call{{"n", "a"}}, Incomplete: "i",
 		Failure: &Failure{Code: "c", Message: "m", Event: FailureError, After: 3},
 		Loop: &Loop{

@@ -184,6 +184,18 @@ func TestStreamOptions(t *testing.T) {
 				t.Errorf("item types = %s", got)
 			}
 		}},
+		{"reasoning with a status", Scenario{ReasoningStatus: true}, func(t *testing.T, frames []string) {
+			var got []string
+			_, data := sse(t, frames)
+			for _, d := range data {
+				if item := d.Get("item"); item.Get("type").Str == "reasoning" {
+					got = append(got, item.Get("status").Str)
+				}
+			}
+			if want := []string{"in_progress", "completed"}; !slices.Equal(got, want) {
+				t.Errorf("statuses = %q, want %q", got, want)
+			}
+		}},
 		{"message is cut", Scenario{Message: "one two three four five six seven eight nine ten"}, func(t *testing.T, frames []string) {
 			n := 0
 			for _, typ := range types(t, frames) {

@@ -116,6 +116,7 @@ type apiError struct {
 type reasoningItem struct {
 	ID        string     `json:"id"`
 	Type      string     `json:"type"`
+	Status    string     `json:"status,omitempty"`
 	Summary   []textPart `json:"summary"`
 	Content   []textPart `json:"content,omitempty"`
 	Encrypted string     `json:"encrypted_content,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -24,6 +25,8 @@ const (
 )
 
 func main() {
+	// net/http's client writes there what an upstream sent unasked.
+	log.SetOutput(io.Discard)
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -258,6 +258,33 @@ func TestSimulateByChance(t *testing.T) {
 	}
 }
 
+func TestSimulateControl(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		args := []string{"simulate", "--listen", "127.0.0.1:0", "--script", script(t, `[{"message":"Scripted."}]`)}
+		want := http.StatusNotFound
+		if on {
+			args, want = append(args, "--control"), http.StatusOK
+		}
+		c := begin(t, nil, nil, args...)
+		raw, err := io.ReadAll(post(t, c.base(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, string(raw), "Scripted.")
+		status, body := get(t, strings.TrimSuffix(c.base(t), "/v1")+"/simulate/requests")
+		if status != want {
+			t.Errorf("with --control=%v: got status %d, want %d", on, status, want)
+		}
+		if on {
+			wantText(t, body, "Scripted.", "/v1/responses")
+		}
+		c.stop()
+		if err := c.wait(t); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestSimulateRefusesScript(t *testing.T) {
 	err := run(t.Context(), []string{"simulate", "--script", script(t, `[{"lop":{}}]`)}, io.Discard, io.Discard, nil)
 	if err == nil {

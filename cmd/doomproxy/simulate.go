@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 
 	"github.com/doomproxy/doomproxy/simulate"
@@ -13,6 +14,7 @@ import (
 
 func (a *app) simulateCommand() *cobra.Command {
 	var address, script string
+	var control bool
 	var rates simulate.Rates
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -22,7 +24,10 @@ POST …/responses with generated text, whatever it is asked. By chance, or by a
 script, an answer falls into a loop and reports it, or fails.
 
 A script is a JSON list of scenarios, one for each request, the last one for all
-that follow.`,
+that follow.
+
+With --control another program can change the script while it runs (PUT
+/simulate/script), and see what was sent (GET and DELETE /simulate/requests).`,
 		Example: `  doomproxy simulate --loop-rate 0.5 --delay 20ms
   doomproxy serve --upstream http://127.0.0.1:3668/v1
 
@@ -34,24 +39,29 @@ that follow.`,
 			if err != nil {
 				return &usageError{cmd.CommandPath(), err}
 			}
-			return a.simulate(cmd.Context(), address, server)
+			if !control {
+				server.Keep = -1 // nobody asks what it was sent
+				return a.simulate(cmd.Context(), address, server)
+			}
+			return a.simulate(cmd.Context(), address, &simulate.Control{Server: server})
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&address, "listen", "127.0.0.1:3668", "`ADDRESS` to listen on")
-	flags.StringVar(&script, "script", "", "`FILE` with a script, in place of the following")
+	flags.StringVar(&script, "script", "", "`FILE` with a script, in place of the following four")
 	flags.Float64Var(&rates.Loop, "loop-rate", 0, "`SHARE` of requests that loop, 0 to 1")
 	flags.Float64Var(&rates.Fail, "fail-rate", 0, "`SHARE` of requests that fail, 0 to 1")
 	flags.DurationVar(&rates.Delay, "delay", 0, "`TIME` between two events of an answer")
 	flags.Uint64Var(&rates.Seed, "seed", 0, "`N` that makes two runs differ")
+	flags.BoolVar(&control, "control", false, "answer /simulate/script and /simulate/requests")
 	return cmd
 }
 
 // simulated returns the upstream that the flags describe. changed reports
 // whether a flag was given.
 func simulated(script string, rates simulate.Rates, changed func(flag string) bool) (*simulate.Server, error) {
-	server := &simulate.Server{Script: rates.Script(), Keep: -1} // nobody asks what it was sent
+	server := &simulate.Server{Script: rates.Script()}
 	switch {
 	case !(rates.Loop >= 0 && rates.Loop <= 1):
 		return nil, fmt.Errorf("--loop-rate: %v is not allowed, want a share from 0 to 1", rates.Loop)
@@ -80,7 +90,7 @@ func simulated(script string, rates simulate.Rates, changed func(flag string) bo
 }
 
 // simulate runs the simulated upstream until ctx ends.
-func (a *app) simulate(ctx context.Context, address string, server *simulate.Server) error {
+func (a *app) simulate(ctx context.Context, address string, server http.Handler) error {
 	if address == "" {
 		return errors.New("--listen: want HOST:PORT, such as 127.0.0.1:3668")
 	}
