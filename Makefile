@@ -7,10 +7,10 @@ FUZZTIME ?= 20s
 GOLANGCI = go tool -modfile=tools/go.mod golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench demo ci
+.PHONY: help build test race lint fmt fuzz bench e2e demo ci
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/doomproxy
 	go build -trimpath -o bin/doomproxy ./cmd/doomproxy
@@ -32,6 +32,9 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 
 bench: ## benchmarks that match BENCH (all), COUNT (1) times
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+e2e: ## real agents and client libraries, which it installs
+	.ci/e2e
 
 demo: ## a loop, its cut and the recovery, in one process
 	go run ./cmd/doomproxy demo
