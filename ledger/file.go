@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -33,9 +32,6 @@ const (
 	// share one write.
 	queued  = 1024
 	grouped = 256
-
-	// swept bounds the expired entries that one write takes along.
-	swept = 1024
 )
 
 // File is a Store in a file that one process at a time has open. It survives
@@ -120,7 +116,7 @@ func (f *File) open() error {
 	if err := db.View(f.verify); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, f.path, err)
 	}
-	return f.update(nil, math.MaxInt)
+	return f.update(nil)
 }
 
 // abandon closes what open has opened. If bbolt's Open gave up in a panic the
@@ -241,7 +237,7 @@ func (f *File) Set(ctx context.Context, entries map[Key]string) error {
 
 // Delete is described by [Store]. It costs no write if nothing is there.
 func (f *File) Delete(ctx context.Context, keys []Key) error {
-	return f.change(ctx, f.opt.deletions(keys))
+	return f.change(ctx, deletions(keys))
 }
 
 // Len is described by [Store].
@@ -361,7 +357,7 @@ func (f *File) commit(first write) {
 	}
 	err := f.broken
 	if err == nil {
-		err = f.guard(func() error { return f.update(changes, swept) })
+		err = f.guard(func() error { return f.update(changes) })
 		if errors.Is(err, ErrCorrupt) {
 			f.broken = err
 		}
@@ -375,9 +371,8 @@ func (f *File) commit(first write) {
 	}
 }
 
-// update makes changes and sweeps: no more than most of what has expired, all of
-// what is too much. If that comes to nothing, nothing is written.
-func (f *File) update(changes []change, most int) error {
+// update makes changes, and sweeps. If that comes to nothing, nothing is written.
+func (f *File) update(changes []change) error {
 	tx, err := f.db.Begin(true)
 	if err != nil {
 		return fmt.Errorf("ledger: %s: %w", f.path, err)
@@ -385,7 +380,7 @@ func (f *File) update(changes []change, most int) error {
 	// Without bbolt's Update, whose way back from a panic reads the file, and
 	// then would never let go of its lock.
 	defer tx.Rollback() //nolint:errcheck // fails after a Commit
-	changed, err := f.prepare(tx, changes, most)
+	changed, err := f.prepare(tx, changes)
 	if err == nil && changed {
 		err = tx.Commit()
 	}
@@ -395,7 +390,7 @@ func (f *File) update(changes []change, most int) error {
 	return nil
 }
 
-func (f *File) prepare(tx *bolt.Tx, changes []change, most int) (changed bool, err error) {
+func (f *File) prepare(tx *bolt.Tx, changes []change) (changed bool, err error) {
 	isNew := tx.Bucket(entriesBucket) == nil
 	entries, err := tx.CreateBucketIfNotExists(entriesBucket)
 	if err != nil {
@@ -411,7 +406,7 @@ func (f *File) prepare(tx *bolt.Tx, changes []change, most int) (changed bool, e
 			return false, err
 		}
 	}
-	if err := l.sweep(f.opt.Now(), most, uint64(f.opt.MaxEntries)); err != nil {
+	if err := l.sweep(f.opt.Now(), uint64(f.opt.MaxEntries)); err != nil {
 		return false, err
 	}
 	return l.changed || isNew, entries.SetSequence(l.count)
@@ -459,13 +454,13 @@ func (l *leaves) remove(expires time.Time, k []byte) error {
 	return l.entries.Delete(k)
 }
 
-func (l *leaves) sweep(now time.Time, most int, maxEntries uint64) error {
+// sweep removes what has expired, and the oldest of what is too much.
+func (l *leaves) sweep(now time.Time, most uint64) error {
 	var rows [][]byte // bbolt's cursors do not survive a deletion
 	left := l.count
 	c := l.expiry.Cursor()
 	for row, _ := c.First(); row != nil; row, _ = c.Next() {
-		expired := len(rows) < most && !now.Before(decodeExpiry(row))
-		if !expired && left <= maxEntries {
+		if now.Before(decodeExpiry(row)) && left <= most {
 			break
 		}
 		rows = append(rows, row)

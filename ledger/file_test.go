@@ -230,13 +230,17 @@ func TestOpenFileCorrupt(t *testing.T) {
 	sound := contents(t, fill(t))
 	junk := bytes.Repeat([]byte("doom"), 1<<20)
 	for name, damage := range map[string]func(t *testing.T, path string, b []byte) []byte{
-		"text":           func(*testing.T, string, []byte) []byte { return []byte("resp_1\n") },
-		"junk":           func(_ *testing.T, _ string, b []byte) []byte { return junk[:len(b)] },
-		"zeros":          func(_ *testing.T, _ string, b []byte) []byte { return make([]byte, len(b)) },
-		"cut in a head":  func(_ *testing.T, _ string, b []byte) []byte { return b[:page+100] },
-		"cut to a head":  func(_ *testing.T, _ string, b []byte) []byte { return b[:2*page] },
-		"cut in half":    func(_ *testing.T, _ string, b []byte) []byte { return b[:len(b)/2] },
-		"cut by a byte":  func(_ *testing.T, _ string, b []byte) []byte { return b[:len(b)/2+17*page+1] },
+		"text":          func(*testing.T, string, []byte) []byte { return []byte("resp_1\n") },
+		"junk":          func(_ *testing.T, _ string, b []byte) []byte { return junk[:len(b)] },
+		"zeros":         func(_ *testing.T, _ string, b []byte) []byte { return make([]byte, len(b)) },
+		"cut in a head": func(_ *testing.T, _ string, b []byte) []byte { return b[:page+100] },
+		"cut to a head": func(_ *testing.T, _ string, b []byte) []byte { return b[:2*page] },
+		"cut in half":   func(_ *testing.T, _ string, b []byte) []byte { return b[:len(b)/2] },
+		"cut by a byte": func(t *testing.T, path string, b []byte) []byte {
+			var used int64
+			edit(t, path, func(tx *bolt.Tx) error { used = tx.Size(); return errors.New("as it was") })
+			return b[:used-1]
+		},
 		"heads only":     func(_ *testing.T, _ string, b []byte) []byte { copy(b[2*page:], junk); return b },
 		"heads, zeros":   func(_ *testing.T, _ string, b []byte) []byte { clear(b[2*page:]); return b },
 		"pages":          func(_ *testing.T, _ string, b []byte) []byte { return spoilLeaves(b, page) },
@@ -253,7 +257,16 @@ func TestOpenFileCorrupt(t *testing.T) {
 		},
 		"other entry": func(t *testing.T, path string, _ []byte) []byte {
 			return edit(t, path, func(tx *bolt.Tx) error {
-				return tx.Bucket([]byte("ledger-v1-entries")).Put([]byte("k"), []byte("v"))
+				b := tx.Bucket([]byte("ledger-v1-entries"))
+				k, _ := tx.Bucket([]byte("ledger-v1-expiry")).Cursor().First()
+				return errors.Join(b.Delete(k[8:]), b.Put([]byte("k"), []byte("v")))
+			})
+		},
+		"other expiry": func(t *testing.T, path string, _ []byte) []byte {
+			return edit(t, path, func(tx *bolt.Tx) error {
+				b := tx.Bucket([]byte("ledger-v1-expiry"))
+				k, _ := b.Cursor().First()
+				return errors.Join(b.Delete(k), b.Put([]byte("k"), nil))
 			})
 		},
 	} {
@@ -303,7 +316,7 @@ func edit(t *testing.T, path string, fn func(*bolt.Tx) error) []byte {
 		t.Fatal(err)
 	}
 	if err := db.Update(fn); err != nil {
-		t.Fatal(err)
+		t.Log(err) // and nothing is changed
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -330,6 +343,7 @@ func TestFileDamagedWhileOpen(t *testing.T) {
 		t.Skip("an open file can't be cut short")
 	}
 	path := fill(t)
+	sound := contents(t, path)
 	f := openFile(t, path, ledger.Options{})
 	if err := os.Truncate(path, 2*int64(os.Getpagesize())); err != nil {
 		t.Fatal(err)
@@ -342,8 +356,15 @@ func TestFileDamagedWhileOpen(t *testing.T) {
 			t.Errorf("Set: got %v, want %v", err, ledger.ErrCorrupt)
 		}
 	}
+	// What was about to be written is of no use any more, even if the file is.
+	write(t, path, sound)
+	wantFound(t, f, items(0, 10), marks(items(0, 10)...))
+	if err := f.Set(t.Context(), marks(item(1))); !errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("Set: got %v, want %v", err, ledger.ErrCorrupt)
+	}
 	closeStore(t, f)
 	wantClosed(t, f)
+	write(t, path, sound[:len(sound)/2])
 	if _, err := ledger.OpenFile(path, ledger.Options{}); !errors.Is(err, ledger.ErrCorrupt) {
 		t.Errorf("OpenFile: got %v, want %v", err, ledger.ErrCorrupt)
 	}
@@ -377,8 +398,14 @@ func TestOpenFileSweeps(t *testing.T) {
 	set(t, f, marks(item(2)))
 	wantLen(t, f, 2)
 	closeStore(t, f)
-	f = openFile(t, path, opt)
-	wantLen(t, f, 2)
+	edit(t, path, func(tx *bolt.Tx) error {
+		for _, name := range []string{"ledger-v1-entries", "ledger-v1-expiry"} {
+			if got := tx.Bucket([]byte(name)).Stats().KeyN; got != 2 {
+				t.Errorf("%s: got %d rows, want 2", name, got)
+			}
+		}
+		return nil
+	})
 }
 
 // A busy session costs a write a day, not one for each request.
@@ -399,6 +426,57 @@ func TestFileRenewsRarely(t *testing.T) {
 			t.Errorf("after %v: got a write %v, want %v", c.Now().Sub(newClock().Now()), got, want)
 		}
 	}
+}
+
+// What Get is to renew is written before Close returns.
+func TestFileCloseWritesRenewals(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	c := newClock()
+	f := openFile(t, path, options(t, c))
+	const n = 500
+	set(t, f, marks(items(0, n)...))
+	c.advance(20 * day)
+	for k := range n {
+		wantFound(t, f, items(k, k+1), marks(item(k)))
+	}
+	closeStore(t, f)
+	c.advance(20 * day)
+	wantLen(t, openFile(t, path, options(t, c)), n)
+}
+
+// A renewal that comes behind a Delete does not bring the entry back.
+func TestFileRenewalRevivesNothing(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	f := openFile(t, filepath.Join(t.TempDir(), "ledger.db"), options(t, c))
+	const n = 200
+	set(t, f, marks(items(0, n)...))
+	c.advance(20 * day)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			if _, err := f.Get(t.Context(), items(0, n)); err != nil {
+				t.Errorf("Get: %v", err)
+				return
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for k := range n {
+		if err := f.Delete(t.Context(), items(k, k+1)); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	set(t, f, marks(item(n))) // behind all renewals
+	wantLen(t, f, 1)
 }
 
 func contents(t *testing.T, path string) []byte {

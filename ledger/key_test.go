@@ -64,7 +64,7 @@ func TestTextDifferent(t *testing.T) {
 	for _, text := range []string{
 		words, strings.ToUpper(words), words + ".", words + words, words[1:],
 		strings.Repeat("e\u0301", 64), strings.Repeat("\u00e9", 64), // Unicode forms
-		long, long[:len(long)-1], long + "x",
+		long, long[:len(long)-1], long + "x", strings.Replace(long, "ä", "ö", 1),
 	} {
 		k := ledger.Text(text)
 		if other, ok := seen[k]; ok {

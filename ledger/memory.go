@@ -51,7 +51,7 @@ func (m *Memory) Set(ctx context.Context, entries map[Key]string) error {
 
 // Delete is described by [Store].
 func (m *Memory) Delete(ctx context.Context, keys []Key) error {
-	return m.apply(ctx, m.opt.deletions(keys))
+	return m.apply(ctx, deletions(keys))
 }
 
 // Len is described by [Store].
@@ -133,10 +133,14 @@ func (t *table) apply(c change) {
 	}
 }
 
-// put keeps a change in the place of an earlier one, whatever it does.
+// put keeps a change in the place of an earlier one, whatever it does. The
+// oldest makes room.
 func (t *table) put(c change) {
 	t.remove(t.entries[c.key])
 	t.entries[c.key] = t.order.PushBack(&c)
+	if len(t.entries) > t.most {
+		t.remove(t.order.Front())
+	}
 }
 
 func (t *table) remove(e *list.Element) {
@@ -145,10 +149,10 @@ func (t *table) remove(e *list.Element) {
 	}
 }
 
-// sweep removes what has expired, and the oldest of what is too much.
+// sweep removes what has expired.
 func (t *table) sweep(now time.Time) {
 	for e := t.order.Front(); e != nil; e = t.order.Front() {
-		if now.Before(e.Value.(*change).expires) && len(t.entries) <= t.most {
+		if now.Before(e.Value.(*change).expires) {
 			return
 		}
 		t.remove(e)

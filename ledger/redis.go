@@ -81,10 +81,9 @@ func OpenRedis(url string, opt Options) (*Redis, error) {
 		lost:    make(chan struct{}, 1),
 		unsent:  newTable(opt.MaxEntries),
 	}
-	// Every command may be sent twice. Once at once, for a connection that had gone
-	// stale; the rest is up to restore.
+	// Every command may be sent twice: once more, for a connection that had gone
+	// stale. All else is up to restore.
 	client.MaxRetries = 1
-	client.MinRetryBackoff = -1
 	client.DialerRetries = 1
 	client.DialTimeout = stepTimeout
 	client.ReadTimeout = stepTimeout
@@ -124,11 +123,8 @@ func (r *Redis) Get(ctx context.Context, keys []Key) (map[Key]string, error) {
 		if err := r.lose(err, nil); err != nil {
 			return nil, err
 		}
-		if found != nil {
-			return found, nil // not renewed
-		}
 	}
-	return r.known.Get(ctx, keys)
+	return r.known.Get(ctx, keys) // what was found but not renewed too
 }
 
 // Set is described by [Store].
@@ -142,7 +138,7 @@ func (r *Redis) Set(ctx context.Context, entries map[Key]string) error {
 
 // Delete is described by [Store].
 func (r *Redis) Delete(ctx context.Context, keys []Key) error {
-	return r.change(ctx, r.opt.deletions(keys))
+	return r.change(ctx, deletions(keys))
 }
 
 // Len walks through all keys in the database: for a number that is shown now and
@@ -205,11 +201,7 @@ func (r *Redis) change(ctx context.Context, changes []change) error {
 // to be asked. If not, it has kept them for later and told OnError.
 func (r *Redis) begin(ctx context.Context, changes []change) (up bool, err error) {
 	r.mu.Lock()
-	closed, away := r.closed, r.away
-	if closed {
-		r.mu.Unlock()
-		return false, ErrClosed
-	}
+	away := r.away
 	if err := r.known.apply(ctx, changes); err != nil {
 		r.mu.Unlock()
 		return false, err
@@ -247,7 +239,6 @@ func (r *Redis) keep(changes []change) {
 	for _, c := range changes {
 		r.unsent.put(c)
 	}
-	r.unsent.sweep(r.opt.Now())
 }
 
 // reconnect waits for Redis, whenever it is away, until ctx ends.
@@ -295,7 +286,6 @@ func (r *Redis) restore(ctx context.Context) bool {
 func (r *Redis) next() []change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsent.sweep(r.opt.Now())
 	changes := r.unsent.take(sendBatch)
 	if len(changes) == 0 {
 		r.away = nil
@@ -313,7 +303,6 @@ func (r *Redis) putBack(changes []change) {
 			r.unsent.put(c)
 		}
 	}
-	r.unsent.sweep(r.opt.Now())
 }
 
 func (r *Redis) ping(ctx context.Context) error {
@@ -322,8 +311,7 @@ func (r *Redis) ping(ctx context.Context) error {
 	return r.client.Ping(ctx).Err()
 }
 
-// fetch returns what Redis has of keys, and renews it. Its result is nil only if
-// nothing was answered.
+// fetch returns what Redis has of keys, and renews it.
 func (r *Redis) fetch(ctx context.Context, keys []Key) (map[Key]string, error) {
 	names := make([]string, 0, len(keys))
 	asked := make([]Key, 0, len(keys))
@@ -363,7 +351,7 @@ func (r *Redis) send(ctx context.Context, changes []change) error {
 	for _, c := range changes {
 		name := redisPrefix + c.key.String()
 		if left := c.expires.Sub(now); c.op == opSet && left > 0 {
-			p.Set(ctx, name, c.value, max(left, time.Millisecond))
+			p.Set(ctx, name, c.value, left)
 		} else {
 			p.Del(ctx, name)
 		}

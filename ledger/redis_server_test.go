@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -116,4 +117,25 @@ func (s *server) client(database int) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.addr(), DB: database})
 	s.t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// await waits until the server has counted so much of a command.
+func (s *server) await(c *redis.Client, command, counter string, least int) {
+	s.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		stats, err := c.Info(s.t.Context(), "commandstats").Result()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		_, stats, _ = strings.Cut(stats, "cmdstat_"+command+":")
+		_, stats, _ = strings.Cut(stats, counter+"=")
+		n := 0
+		fmt.Sscan(stats, &n) //nolint:errcheck // 0 before it was called
+		if n >= least {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: got %s=%d in 10s, want %d", command, counter, n, least)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"strings"
@@ -257,27 +258,17 @@ func TestRedisLate(t *testing.T) {
 // time-out, the others nothing.
 func TestRedisSilent(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	s := newServer(t)
-	var forward atomic.Bool
-	forward.Store(true)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	proxied := relay(l, s.addr(), &forward)
-	defer proxied()
-
-	const timeout = 300 * time.Millisecond
-	r := newHastyReplica(t, "redis://"+l.Addr().String(), timeout)
+	way := newRelay(t, s)
+	const timeout = 200 * time.Millisecond
+	r := newHastyReplica(t, way.url(), timeout)
 	set(t, r, marks(item(1)))
 	r.back(t)
-	forward.Store(false)
+
+	way.does.Store(drop)
 	began := time.Now()
 	set(t, r, marks(item(2)))
-	if took := time.Since(began); took < timeout || took > 10*timeout {
+	if took := time.Since(began); took < timeout || took > 4*timeout {
 		t.Errorf("the first call: got %v, want about %v", took, timeout)
 	}
 	r.wantCounted(t, true)
@@ -291,59 +282,101 @@ func TestRedisSilent(t *testing.T) {
 	if got := r.away.Swap(0); got != 1000 {
 		t.Errorf("OnError: got %d calls, want 1000", got)
 	}
-	forward.Store(true)
+
+	way.does.Store(forward)
 	r.back(t)
 	wantFound(t, newReplica(t, s.url(0)), items(0, 4), marks(item(1), item(2)))
 }
 
-// relay forwards l's connections to addr while forward says so, and returns what
-// ends it.
-func relay(l net.Listener, addr string, forward *atomic.Bool) (end func()) {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	copyBytes := func(dst, src net.Conn) {
-		defer dst.Close()
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := src.Read(buf)
-			if err != nil {
-				return
-			}
-			if forward.Load() {
-				if _, err := dst.Write(buf[:n]); err != nil {
-					return
-				}
-			}
-		}
+// A connection that has gone stale, which shows when it is used, is no reason to
+// do without the server.
+func TestRedisStaleConnection(t *testing.T) {
+	t.Parallel()
+	way := newRelay(t, newServer(t))
+	r := newReplica(t, way.url())
+	for n := range 5 {
+		set(t, r, marks(item(n)))
+		way.does.Store(cutOnce)
+		wantFound(t, r, items(0, 10), marks(items(0, n+1)...))
 	}
-	wg.Go(func() {
+	r.wantCounted(t, false)
+}
+
+// relay is a way to a server on which things happen.
+type relay struct {
+	listener net.Listener
+	does     atomic.Int64 // with what a client sends
+
+	wg    sync.WaitGroup
+	mu    sync.Mutex // guards conns
+	conns []net.Conn
+}
+
+const (
+	forward = iota
+	drop
+	cutOnce // end the connection, then forward
+)
+
+func newRelay(t *testing.T, s *server) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := &relay{listener: l}
+	t.Cleanup(way.end)
+	way.wg.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", addr)
+			server, err := net.Dial("tcp", s.addr())
 			if err != nil {
 				client.Close()
 				continue
 			}
-			mu.Lock()
-			conns = append(conns, client, server)
-			mu.Unlock()
-			wg.Go(func() { copyBytes(server, client) })
-			wg.Go(func() { copyBytes(client, server) })
+			way.mu.Lock()
+			way.conns = append(way.conns, client, server)
+			way.mu.Unlock()
+			way.wg.Go(func() { way.requests(server, client) })
+			way.wg.Go(func() {
+				defer client.Close()
+				io.Copy(client, server) //nolint:errcheck // until one of them ends
+			})
 		}
 	})
-	return func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
+	return way
+}
+
+func (way *relay) url() string { return "redis://" + way.listener.Addr().String() }
+
+func (way *relay) requests(server, client net.Conn) {
+	defer client.Close()
+	defer server.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil || way.does.CompareAndSwap(cutOnce, forward) {
+			return
 		}
-		mu.Unlock()
-		wg.Wait()
+		if way.does.Load() == forward {
+			if _, err := server.Write(buf[:n]); err != nil {
+				return
+			}
+		}
 	}
+}
+
+func (way *relay) end() {
+	way.listener.Close()
+	way.mu.Lock()
+	for _, c := range way.conns {
+		c.Close()
+	}
+	way.mu.Unlock()
+	way.wg.Wait()
 }
 
 // A server that answers, but does not do what it is told, is as good as none.
@@ -359,11 +392,39 @@ func TestRedisRefuses(t *testing.T) {
 	set(t, r, marks(item(2)))
 	wantFound(t, r, items(0, 4), marks(item(1), item(2)))
 	r.wantCounted(t, true)
+	s.await(raw, "set", "rejected_calls", 2) // once more in the background
 	if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
 	r.back(t)
 	wantFound(t, newReplica(t, s.url(0)), items(0, 4), marks(item(1), item(2)))
+}
+
+// What is changed while an earlier change is on its way, which then fails, is
+// what counts.
+func TestRedisChangedWhileSent(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	raw := s.client(0)
+	if err := raw.Do(t.Context(), "client", "pause", 60_000, "write").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := newHastyReplica(t, s.url(0), 200*time.Millisecond)
+	if err := raw.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	set(t, r, marks(item(1), item(2)))
+	s.await(raw, "ping", "calls", 1) // the two are sent next
+	if err := r.Delete(t.Context(), items(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	s.await(raw, "ping", "calls", 2) // they were not
+	if err := raw.Do(t.Context(), "client", "unpause").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.back(t)
+	wantFound(t, r, items(0, 4), marks(item(2)))
+	wantFound(t, newReplica(t, s.url(0)), items(0, 4), marks(item(2)))
 }
 
 // What is kept for a server that stays away is bounded, and expires.

@@ -130,14 +130,12 @@ func (o Options) settings(entries map[Key]string) (changes []change, err error) 
 	return changes, err
 }
 
-// deletions returns the changes that Delete makes. They expire for the sake of
-// those that Redis gets later.
-func (o Options) deletions(keys []Key) []change {
-	expires := o.Now().Add(o.TTL)
+// deletions returns the changes that Delete makes.
+func deletions(keys []Key) []change {
 	changes := make([]change, 0, len(keys))
 	for _, k := range keys {
 		if !k.IsZero() {
-			changes = append(changes, change{key: k, op: opDelete, expires: expires})
+			changes = append(changes, change{key: k, op: opDelete})
 		}
 	}
 	return changes
