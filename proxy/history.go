@@ -87,13 +87,13 @@ func (p *Proxy) look(ctx context.Context, keys []ledger.Key) map[ledger.Key]stri
 	ctx, cancel := context.WithTimeout(ctx, ledgerWait)
 	defer cancel()
 	found, err := p.cfg.Ledger.Get(ctx, keys)
-	p.ledgerFailed(err)
+	p.LedgerFailed(err)
 	return found
 }
 
-// ledgerFailed counts an error of the ledger and logs it, though not each one:
-// a ledger that is away fails often.
-func (p *Proxy) ledgerFailed(err error) {
+// LedgerFailed counts an error of the ledger and logs it, though not each one: a
+// ledger that is away fails often. It is for the ledger's own reports, too.
+func (p *Proxy) LedgerFailed(err error) {
 	if err == nil {
 		return
 	}
@@ -143,10 +143,10 @@ func (h *history) write(ctx context.Context, entries map[ledger.Key]string, gone
 			<-before
 		}
 		if len(entries) > 0 {
-			h.p.ledgerFailed(h.p.cfg.Ledger.Set(ctx, entries))
+			h.p.LedgerFailed(h.p.cfg.Ledger.Set(ctx, entries))
 		}
 		if len(gone) > 0 {
-			h.p.ledgerFailed(h.p.cfg.Ledger.Delete(ctx, gone))
+			h.p.LedgerFailed(h.p.cfg.Ledger.Delete(ctx, gone))
 		}
 	}()
 }

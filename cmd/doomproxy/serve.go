@@ -110,10 +110,29 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 	if operators != nil {
 		cfg.AdminURL = origin(operators)
 	}
-	p, err := proxy.New(cfg)
+	var p atomic.Pointer[proxy.Proxy]
+	store, kind, err := a.openLedger(s, agents, log, func(err error) {
+		if p := p.Load(); p != nil {
+			p.LedgerFailed(err)
+		}
+	})
 	if err != nil {
 		return err
 	}
+	defer store.Close() //nolint:errcheck // what could not be written was told before
+	cfg.Ledger, cfg.LedgerName = store, kind
+	handler, err := proxy.New(cfg)
+	if err != nil {
+		return err
+	}
+	p.Store(handler)
+	counting := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { cancel(); <-counting }()
+	go func() {
+		defer close(counting)
+		countLedger(ctx, store, cfg.Metrics)
+	}()
 
 	var ready atomic.Bool
 	failed := make(chan error, 2)
@@ -122,9 +141,9 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 		// Stopped last: it tells that the proxy is not ready while that drains.
 		defer start(operators, adm.Handler(), log, failed).stop(time.Second)
 	}
-	srv := start(agents, p, log, failed)
+	srv := start(agents, handler, log, failed)
 	ready.Store(true)
-	a.announce(s, agents, operators)
+	a.announce(s, agents, operators, kind)
 
 	select {
 	case <-ctx.Done():
@@ -137,7 +156,7 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 }
 
 // announce prints where everything is.
-func (a *app) announce(s *settings, agents, operators net.Listener) {
+func (a *app) announce(s *settings, agents, operators net.Listener, ledgerKind string) {
 	adminText := "off"
 	if operators != nil {
 		adminText = origin(operators) + "  (/metrics, /healthz, /readyz)"
@@ -158,6 +177,7 @@ func (a *app) announce(s *settings, agents, operators net.Listener) {
 	fmt.Fprintf(a.stdout, "  admin      %s\n", adminText)
 	fmt.Fprintf(a.stdout, "  upstream   %s\n", upstreamText(s.proxy.Upstream))
 	fmt.Fprintf(a.stdout, "  mode       %s\n", mode)
+	fmt.Fprintf(a.stdout, "  ledger     %s\n", ledgerKind)
 }
 
 // upstreamText is an upstream's URL without its query, which may be secret.

@@ -6,7 +6,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/spf13/pflag"
@@ -19,6 +21,7 @@ type settings struct {
 	logLevel    slog.Level
 	logFormat   string
 	proxy       proxy.Config // its part of the settings alone
+	ledger      ledgerSettings
 
 	notes []note // what was noticed while they were read
 }
@@ -120,6 +123,31 @@ func (s *settings) table() []*setting {
 			key: "limits.frame", def: "16MiB",
 			value: size(&p.MaxFrame),
 			usage: "largest event that is looked into (16MiB)",
+		},
+		{
+			key: "ledger.store", def: storeFile,
+			value: oneOf(&s.ledger.store, storeFile, storeMemory, storeRedis),
+			usage: "file, memory or redis: remembers what cut attempts sent",
+		},
+		{
+			key:   "ledger.path",
+			value: anyText(&s.ledger.path),
+			usage: "its file (one for each port, in the state directory)",
+		},
+		{
+			key:   "ledger.redis_url",
+			value: secret(&s.ledger.redisURL, "redis://HOST:PORT/DATABASE"),
+			usage: "its Redis, shared by several proxies",
+		},
+		{
+			key: "ledger.ttl", def: ledger.DefaultTTL.String(),
+			value: duration(&s.ledger.ttl, time.Minute),
+			usage: "how long it remembers (720h)",
+		},
+		{
+			key: "ledger.max_entries", def: strconv.Itoa(ledger.DefaultMaxEntries),
+			value: whole(&s.ledger.maxEntries, 1000, 10_000_000),
+			usage: "how much it remembers (200000)",
 		},
 		{
 			key: "log.level", flag: "log-level", def: "info",

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/doomproxy/doomproxy/proxy"
 )
@@ -114,6 +115,22 @@ func anyText(target *string) value {
 	return value{allowed: "any text", set: func(text string) (string, bool) {
 		*target = text
 		return "", true
+	}}
+}
+
+// secret is text that no message repeats.
+func secret(target *string, allowed string) value {
+	v := anyText(target)
+	v.allowed, v.shown = allowed, func(string) string { return "…" }
+	return v
+}
+
+// duration is a time of at least the given length.
+func duration(target *time.Duration, least time.Duration) value {
+	return value{allowed: fmt.Sprintf("a time such as 30s or 12h, at least %s", least), set: func(text string) (string, bool) {
+		d, err := time.ParseDuration(text)
+		*target = d
+		return "", err == nil && d >= least
 	}}
 }
 
