@@ -28,7 +28,7 @@ fmt: ## format all code
 	$(GOLANGCI) fmt
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
-	FUZZTIME=$(FUZZTIME) .ci/run fuzz
+	FUZZTIME=$(FUZZTIME) .ci/check fuzz
 
 bench: ## benchmarks that match BENCH (all), COUNT (1) times
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
