@@ -153,7 +153,7 @@ func (p *Proxy) closing(userAgent string) recovery.Close {
 // run makes attempts until one is the answer, or none can be.
 func (x *exchange) run() {
 	for kind := kindFirst; ; {
-		wait := rand.N(x.p.cfg.CutJitter)
+		var wait time.Duration
 		a := x.begin(kind)
 		v := x.serve(a)
 		a.end()
@@ -169,7 +169,7 @@ func (x *exchange) run() {
 			x.rec.end(outcomeClientGone, nil)
 			return
 		case verdictCut:
-			kind = kindResample
+			kind, wait = kindResample, rand.N(x.p.cfg.CutJitter)
 			x.resample(a)
 		case verdictRefused, verdictLocked:
 			kind = kindLadder
@@ -178,7 +178,7 @@ func (x *exchange) run() {
 				return
 			}
 			if v == verdictLocked {
-				wait += lockedWait << x.ladder
+				wait = lockedWait << x.ladder
 			}
 		case verdictMissing:
 			kind = kindRetry

@@ -176,7 +176,7 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.KeepAlive = orDefault(cfg.KeepAlive, DefaultKeepAlive)
 	cfg.ProgressAfter = orDefault(cfg.ProgressAfter, DefaultProgressAfter)
 	cfg.Linger = orDefault(cfg.Linger, DefaultLinger)
-	cfg.CutJitter = orDefault(cfg.CutJitter, DefaultCutJitter)
+	cfg.CutJitter = max(orDefault(cfg.CutJitter, DefaultCutJitter), 1)
 	if cfg.Profiles == nil {
 		cfg.Profiles = DefaultProfiles()
 	}
