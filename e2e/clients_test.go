@@ -110,6 +110,7 @@ type session struct {
 	headers map[string]string
 	home    string // empty at first, and the only place that is written to
 	out     string // where the client's output is kept
+	gate    string // a URL that is asked before the second turn; may be empty
 }
 
 // command runs a program of the client in a folder and returns what it printed.
@@ -122,6 +123,7 @@ func (s *session) command(ctx context.Context, dir string, env []string, name st
 		"TERM=dumb",
 		"E2E_BASE_URL=" + s.baseURL,
 		"E2E_HEADERS=" + string(encode(s.headers)),
+		"E2E_GATE=" + s.gate,
 		"E2E_PROMPTS=" + string(encode(prompts)),
 	}, env...)
 	var outBuf, errBuf bytes.Buffer

@@ -44,14 +44,21 @@ func newRig(t *testing.T) *rig {
 // returns waits for a line on stdout.
 func start(t *testing.T, stderr io.Writer, args ...string) (find func(pattern string) string) {
 	t.Helper()
+	// Where it keeps things, it is to find nothing of another run.
+	find, _ = startIn(t, t.TempDir(), stderr, nil, args...)
+	return find
+}
+
+// startIn is start with a folder in which things are kept, and with more of an
+// environment. The program can be stopped before the test ends.
+func startIn(t *testing.T, state string, stderr io.Writer, env []string, args ...string) (find func(pattern string) string, stop func()) {
+	t.Helper()
 	path, err := filepath.Abs("bin/doomproxy")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
-	// Where it keeps things, it is to find nothing of another run.
-	state := t.TempDir()
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + state, "XDG_STATE_HOME=" + state}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + state, "XDG_STATE_HOME=" + state}, env...)
 	cmd.Stderr = stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -67,7 +74,7 @@ func start(t *testing.T, stderr io.Writer, args ...string) (find func(pattern st
 			lines <- scanner.Text()
 		}
 	}()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Errorf("%s: %v", args[0], err)
 		}
@@ -78,7 +85,8 @@ func start(t *testing.T, stderr io.Writer, args ...string) (find func(pattern st
 			t.Errorf("%s ended: %v", args[0], err)
 		}
 	})
-	return func(pattern string) string {
+	t.Cleanup(stop)
+	find = func(pattern string) string {
 		t.Helper()
 		for {
 			select {
@@ -94,6 +102,7 @@ func start(t *testing.T, stderr io.Writer, args ...string) (find func(pattern st
 			}
 		}
 	}
+	return find, stop
 }
 
 // play gives the upstream a new script; it forgets what it was sent.

@@ -1,11 +1,13 @@
 // A session with the official library, of whichever version, stateless: the
 // client keeps the history and sends it all again. With "helper" the library
 // puts the response together from the events, with "events" the items are taken
-// as they are done.
+// as they are done. With "chain" the API keeps the history, and each request
+// names the response before.
 
 import { apiKey, baseURL, headers, lookup, model, prompts, report } from './session.mjs';
 
 export async function session(OpenAI, way) {
+  if (way === 'chain') return chain(OpenAI);
   const client = new OpenAI({ apiKey, baseURL, defaultHeaders: headers });
   const ask = { helper, events }[way];
   const { run, ...tool } = lookup;
@@ -52,4 +54,30 @@ async function events(client, body) {
   }
   if (last !== 'response.completed') throw new Error(`the last event is ${last}`);
   return items;
+}
+
+async function chain(OpenAI) {
+  const client = new OpenAI({ apiKey, baseURL, defaultHeaders: headers });
+  const { run, ...tool } = lookup;
+  const tools = [{ type: 'function', strict: true, ...tool }];
+  const answers = [];
+  let previous_response_id;
+  for (const prompt of prompts) {
+    let input = [{ role: 'user', content: prompt }];
+    for (;;) {
+      const response = await client.responses.stream({ model, input, previous_response_id, tools }).finalResponse();
+      if (response.status !== 'completed') throw new Error(`the response is ${response.status}`);
+      previous_response_id = response.id;
+      const calls = response.output.filter((item) => item.type === 'function_call');
+      input = calls.map((call) => ({
+        type: 'function_call_output',
+        call_id: call.call_id,
+        output: run(JSON.parse(call.arguments)),
+      }));
+      if (calls.length > 0) continue;
+      answers.push(response.output_text);
+      break;
+    }
+  }
+  report(answers);
 }

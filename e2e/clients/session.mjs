@@ -25,5 +25,11 @@ export const lookup = {
   run: ({ thing }) => `on shelf 7: ${thing}`,
 };
 
+// A test that changes something between two turns is asked before the second.
+export const nextTurn = async () => {
+  const gate = process.env.E2E_GATE;
+  if (gate) await fetch(gate);
+};
+
 // The last line of stdout is for the test.
 export const report = (answers) => console.log(JSON.stringify({ answers }));

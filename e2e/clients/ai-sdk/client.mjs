@@ -4,7 +4,7 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { createXai } from '@ai-sdk/xai';
 import { jsonSchema, stepCountIs, streamText, tool } from 'ai';
-import { apiKey, baseURL, headers, lookup, model, prompts, report } from '../session.mjs';
+import { apiKey, baseURL, headers, lookup, model, nextTurn, prompts, report } from '../session.mjs';
 
 const settings = { apiKey, baseURL, headers };
 const openai = { forceReasoning: true };
@@ -20,6 +20,7 @@ const ways = {
 const messages = [];
 const answers = [];
 for (const prompt of prompts) {
+  if (messages.length > 0) await nextTurn();
   messages.push({ role: 'user', content: prompt });
   const result = streamText({
     ...ways[process.argv[2]],
