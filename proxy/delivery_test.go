@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -335,4 +336,111 @@ func TestCompressedBodies(t *testing.T) {
 			r.wantRequests(0)
 		}
 	})
+}
+
+// A client that leaves while it is kept waiting is noticed like any other.
+func TestClientGoneBeforeItIsSentAnything(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body    string
+		headers []string
+	}{
+		"held":  {streamBody, []string{"X-Doomproxy-Delivery", "hold"}},
+		"whole": {plainBody, nil},
+	} {
+		for attempts, first := range map[int][]simulate.Scenario{1: nil, 2: {loop()}} {
+			t.Run(fmt.Sprintf("%s/%d", name, attempts), func(t *testing.T) {
+				thinking := make(chan *simulate.Request, 1)
+				r := newRig(t, nil)
+				r.sim.Script = func(n int, req *simulate.Request) simulate.Scenario {
+					if n < len(first) {
+						return first[n]
+					}
+					return simulate.Scenario{Limit: 6, End: simulate.EndHang, Before: func(write int) {
+						if write == 5 {
+							thinking <- req
+						}
+					}}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if resp, err := r.post(ctx, tc.body, tc.headers...); err == nil {
+						io.Copy(io.Discard, resp.Body) //nolint:errcheck // it is cancelled
+						resp.Body.Close()
+					}
+				}()
+				req := <-thinking
+				cancel()
+				within(t, 100*time.Millisecond, "closing the upstream", req.Done)
+				<-done
+				r.settled(1)
+				r.wantRequests(attempts)
+				r.wantMetric(1, "doomproxy_requests_total", "outcome", "client_gone")
+				r.wantMetric(0, "doomproxy_requests_in_flight")
+			})
+		}
+	}
+}
+
+// What is held back of an answer that breaks off, or loops for the last time
+// without an end, is not sent: the client is told that the response failed.
+func TestHeldAnswerThatFails(t *testing.T) {
+	noEnd := simulate.Scenario{Loop: &simulate.Loop{Every: 1, Deltas: 1, Triggers: []string{"tail_repetition:8@thinking"}, Then: simulate.ThenEOF}}
+	for name, scenarios := range map[string][]simulate.Scenario{
+		"ends":        {{Limit: 6}},
+		"dropped":     {{Limit: 6, End: simulate.EndAbort}},
+		"after a cut": {loop(), {Limit: 6}},
+		"loops on":    {noEnd},
+		"refused":     {loop(), {Status: 400}, {Status: 400}, {Status: 400}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(c *proxy.Config) { c.Delivery = proxy.DeliveryHold }, scenarios...)
+			raw := r.answer(streamBody)
+			evs := events(t, raw)
+			if err := checkI3(raw, evs); err != nil || !slices.Equal(types(evs), []string{"response.created", "response.failed"}) {
+				t.Errorf("got %v, %v, want response.created and response.failed", types(evs), err)
+			}
+		})
+	}
+}
+
+// Held back or not, a frame that is too long ends the inspection alone.
+func TestHeldOversizedFrame(t *testing.T) {
+	stream := append(simulate.Scenario{}.Stream(0, []byte(streamBody))[:5], "data: "+strings.Repeat("x", 5000)+"\n\n", doneA)
+	hold := func(c *proxy.Config) { c.Delivery, c.MaxFrame = proxy.DeliveryHold, 4096 }
+	r := newRig(t, hold, simulate.Scenario{Frames: stream})
+	if got, want := r.answer(streamBody), strings.Join(stream, ""); got != want {
+		t.Errorf("got %d bytes, want the stream as it is, %d", len(got), len(want))
+	}
+	r = newRig(t, hold, loop(), simulate.Scenario{Frames: stream})
+	if got, want := r.answer(streamBody), strings.Join(stream, ""); got != want {
+		t.Errorf("behind a cut: got %d bytes, want the stream as it is, %d", len(got), len(want))
+	}
+	r = newRig(t, func(c *proxy.Config) { c.MaxFrame = 4096 }, simulate.Scenario{Frames: stream})
+	if resp, raw, err := r.stream(plainBody); err != nil || resp.StatusCode != http.StatusBadGateway || !json.Valid([]byte(raw)) {
+		t.Errorf("whole: got %d, %s, %v, want 502", resp.StatusCode, raw, err)
+	}
+}
+
+// An upstream that answers plainly although it was asked for a stream is
+// passed on.
+func TestWholeAnswerOfAnUpstreamThatDoesNotStream(t *testing.T) {
+	r := newRig(t, nil, simulate.Scenario{Status: 201, Body: `{"id":"resp_1","output":[]}`})
+	if resp, raw, err := r.stream(plainBody); err != nil || resp.StatusCode != 201 || raw != `{"id":"resp_1","output":[]}` {
+		t.Errorf("got %d, %s, %v", resp.StatusCode, raw, err)
+	}
+	r.wantRequests(1)
+}
+
+// After a cut a client without a stream is told of a failure by a status.
+func TestWholeAnswerThatFailsAfterACut(t *testing.T) {
+	r := newRig(t, nil, loop(), simulate.Scenario{Status: 500, Body: `{"error":{"message":"sorry","code":"server_error"}}`})
+	resp, raw, err := r.stream(plainBody)
+	if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(raw, "sorry") {
+		t.Errorf("got %d, %s, %v", resp.StatusCode, raw, err)
+	}
+	r.settled(1)
+	r.wantMetric(1, "doomproxy_recoveries_total", "outcome", "gave_up")
 }
