@@ -64,6 +64,9 @@ func TestHold(t *testing.T) {
 				r.settled(1)
 				r.wantMetric(0, "doomproxy_frames_total", "action", "rewritten")
 				r.wantMetric(0, "doomproxy_requests_in_flight")
+				if n > 0 && r.metric("doomproxy_frames_total", "action", "discarded") < float64(5*n) {
+					t.Error("what was held back of cut attempts is not counted as discarded")
+				}
 			})
 		}
 	}
@@ -150,7 +153,7 @@ func TestNonStreaming(t *testing.T) {
 		{"stream null", `{"stream":null,"input":"hi"}`, []simulate.Scenario{fine}, "clean"},
 		{"terminal output empty", plainBody, []simulate.Scenario{emptied}, "clean"},
 		{"a loop", plainBody, []simulate.Scenario{loop(), fine}, "recovered"},
-		{"two loops", plainBody, []simulate.Scenario{loop(), loop(), emptied}, "recovered"},
+		{"two loops", plainBody, []simulate.Scenario{loop(), sealedLoop(""), emptied}, "recovered"},
 		{"incomplete", plainBody, []simulate.Scenario{{Incomplete: "max_output_tokens"}}, "clean"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -226,6 +229,8 @@ func TestNonStreamingRefused(t *testing.T) {
 		}
 	}
 	r.wantRequests(3)
+	r.settled(2)
+	r.wantMetric(2, "doomproxy_unprotected_total", "reason", "body")
 	for _, n := range []int{1, 2} {
 		if got := string(r.upstream(n).Body); got != plainBody {
 			t.Errorf("request %d: got %s, want the client's own", n, got)

@@ -109,7 +109,9 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	x.view = x.newView()
 	if !req.stream {
 		x.whole = new(whole)
-		x.plain = p.streamless.known(req.model)
+		if p.streamless.known(req.model) {
+			x.unprotect()
+		}
 	}
 	if req.previous || p.refusals.known(req.model) {
 		x.replay.StartAt(recovery.ModeReminder)
@@ -184,7 +186,7 @@ func (x *exchange) run() {
 			kind = kindRetry
 		case verdictNoStream:
 			kind = kindLadder
-			x.plain = true
+			x.unprotect()
 		case verdictDropped:
 			x.drop(a.failure)
 		case verdictFailed, verdictNone:
@@ -196,6 +198,13 @@ func (x *exchange) run() {
 			return
 		}
 	}
+}
+
+// unprotect lets the upstream answer a client that wants no stream by itself,
+// since it makes none.
+func (x *exchange) unprotect() {
+	x.plain = true
+	x.p.cfg.Metrics.Unprotected.WithLabelValues(reasonBody).Inc()
 }
 
 // discard remembers what the client was sent of an attempt that is not the

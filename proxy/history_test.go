@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/proxy"
@@ -244,10 +246,16 @@ func (stuck) Delete(ctx context.Context, _ []ledger.Key) error {
 func TestLedgerFails(t *testing.T) {
 	for name, store := range map[string]ledger.Store{"away": failing{}, "stuck": stuck{}} {
 		t.Run(name, func(t *testing.T) {
+			start := time.Now()
 			r := newRig(t, func(c *proxy.Config) { c.Ledger, c.LedgerName = store, "redis" }, sealedLoop(simulate.ReasoningSummary), simulate.Scenario{})
 			raw := r.answer(`{"stream":true,"previous_response_id":"resp_1","input":[{"type":"item_reference","id":"rs_0123456789abcdef"}]}`)
 			if err := checkI3(raw, events(t, raw)); err != nil {
 				t.Error(err)
+			}
+			// One look-up and one wait at the end, of 100 ms each, and a write that
+			// is given up after a second behind the answer.
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("the client waited for %v", took)
 			}
 			r.settled(1)
 			if got := r.metric("doomproxy_ledger_errors_total", "store", "redis"); got < 1 {
@@ -257,5 +265,41 @@ func TestLedgerFails(t *testing.T) {
 				t.Errorf("got no or many records of the ledger: %s", log)
 			}
 		})
+	}
+}
+
+// slow is a ledger that is durable a moment after something else.
+type slow struct {
+	ledger.Store
+	after   chan struct{}
+	durable atomic.Bool
+}
+
+func (s *slow) Set(ctx context.Context, entries map[ledger.Key]string) error {
+	<-s.after
+	<-time.After(10 * time.Millisecond) // the disk
+	defer s.durable.Store(true)
+	return s.Store.Set(ctx, entries)
+}
+
+// What was discarded is remembered before the client has its answer: the next
+// turn may follow at once.
+func TestLedgerIsWrittenBeforeTheEnd(t *testing.T) {
+	store := &slow{Store: ledger.NewMemory(ledger.Options{}), after: make(chan struct{})}
+	last := len(simulate.Scenario{}.Stream(1, []byte(streamBody))) - 1
+	b := simulate.Scenario{Before: func(write int) {
+		if write == last {
+			close(store.after)
+		}
+	}}
+	r := newRig(t, func(c *proxy.Config) { c.Ledger = store }, sealedLoop(simulate.ReasoningSummary), b)
+	resp, err := r.post(t.Context(), streamBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	waitFor(resp.Body, "event: response.completed")
+	if !store.durable.Load() {
+		t.Error("the terminal event went out before the ledger was written")
 	}
 }

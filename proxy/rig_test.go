@@ -214,12 +214,15 @@ func (r *rig) metric(name string, labels ...string) float64 {
 // settled waits until n requests are counted as finished.
 func (r *rig) settled(n int) {
 	r.t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(5 * time.Second)
 	for r.metric("doomproxy_requests_total") < float64(n) {
-		if time.Now().After(deadline) {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			r.t.Fatalf("got %v finished requests, want %d", r.metric("doomproxy_requests_total"), n)
 		}
-		time.Sleep(time.Millisecond) // polls a counter, bounded above
 	}
 }
 
