@@ -122,7 +122,7 @@ func (s *server) client(database int) *redis.Client {
 // await waits until the server has counted so much of a command.
 func (s *server) await(c *redis.Client, command, counter string, least int) {
 	s.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
 		stats, err := c.Info(s.t.Context(), "commandstats").Result()
 		if err != nil {
 			s.t.Fatal(err)

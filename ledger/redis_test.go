@@ -161,7 +161,7 @@ func (r *replica) wantCounted(t *testing.T, want bool) {
 // back waits until r asks the server again.
 func (r *replica) back(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
 		r.away.Store(0)
 		if _, err := r.Len(t.Context()); err != nil {
 			t.Fatal(err)

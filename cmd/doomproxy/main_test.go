@@ -49,7 +49,7 @@ func (o *output) String() string {
 func (o *output) find(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
 		if m := re.FindStringSubmatch(o.String()); m != nil {
 			return m[len(m)-1]
 		}

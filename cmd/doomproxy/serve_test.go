@@ -120,7 +120,7 @@ func TestShutdownLetsStreamsEnd(t *testing.T) {
 		}
 		return errors.Is(err, syscall.ECONNREFUSED)
 	}
-	for deadline := time.Now().Add(5 * time.Second); !refused(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Second); !refused(); <-time.After(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the listener stays open")
 		}
