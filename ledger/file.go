@@ -272,11 +272,6 @@ func (f *File) view(ctx context.Context, fn func(*bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	select {
-	case <-f.closing:
-		return ErrClosed
-	default:
-	}
 	err := f.guard(func() error { return f.db.View(fn) })
 	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		return ErrClosed
@@ -288,11 +283,6 @@ func (f *File) view(ctx context.Context, fn func(*bolt.Tx) error) error {
 func (f *File) change(ctx context.Context, changes []change) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	select {
-	case <-f.closing:
-		return ErrClosed
-	default:
 	}
 	if len(changes) == 0 {
 		return nil

@@ -427,7 +427,7 @@ func TestRedisChangedWhileSent(t *testing.T) {
 	wantFound(t, newReplica(t, s.url(0)), items(0, 4), marks(item(2)))
 }
 
-// What is kept for a server that stays away is bounded, and expires.
+// What is kept for a server that stays away is bounded.
 func TestRedisAwayIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -437,8 +437,6 @@ func TestRedisAwayIsBounded(t *testing.T) {
 	r.Redis = openRedis(t, s.url(0), ledger.Options{
 		Now: c.Now, MaxEntries: 100, RedisTimeout: patient, OnError: func(error) { r.away.Add(1) },
 	})
-	set(t, r, marks(items(0, 10)...))
-	c.advance(31 * day)
 	for n := 100; n < 400; n += 50 {
 		set(t, r, marks(items(n, n+50)...))
 		if err := r.Delete(t.Context(), items(n+25, n+50)); err != nil {
@@ -448,6 +446,31 @@ func TestRedisAwayIsBounded(t *testing.T) {
 	s.restart()
 	r.back(t)
 	wantFound(t, newReplica(t, s.url(0)), items(0, 500), marks(append(items(300, 325), items(350, 375)...)...))
+}
+
+// What expires while the server is away does not reach it any more.
+func TestRedisAwayExpires(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	s.stop()
+	c := newClock()
+	r := &replica{}
+	r.Redis = openRedis(t, s.url(0), ledger.Options{
+		Now: c.Now, RedisTimeout: patient, OnError: func(error) { r.away.Add(1) },
+	})
+	set(t, r, marks(item(1)))
+	c.advance(20 * day)
+	set(t, r, marks(item(2)))
+	c.advance(20 * day)
+	s.restart()
+	r.back(t)
+	wantFound(t, r, items(0, 4), marks(item(2)))
+	raw := s.client(0)
+	keys, err := raw.Keys(t.Context(), "*").Result()
+	if len(keys) != 1 || err != nil {
+		t.Errorf("got %q, %v, want one key", keys, err)
+	}
+	age(t, raw, 0) // it has a time to live
 }
 
 // What is in Redis is named for what it is, and expires.

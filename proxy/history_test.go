@@ -197,9 +197,9 @@ func TestMissingItems(t *testing.T) {
 		r.wantMetric(1, "doomproxy_requests_total", "outcome", "clean")
 	})
 	t.Run("not held", func(t *testing.T) {
-		r := newRig(t, nil, missing(404, "rs_2"))
-		resp, raw, err := r.stream(list(1, 22))
-		if err != nil || resp.StatusCode != 404 || !strings.Contains(raw, "'rs_2' not found") {
+		r := newRig(t, nil, missing(404, "rs_22"))
+		resp, raw, err := r.stream(list(1, 2))
+		if err != nil || resp.StatusCode != 404 || !strings.Contains(raw, "'rs_22' not found") {
 			t.Errorf("got %d, %s, %v", resp.StatusCode, raw, err)
 		}
 		r.wantRequests(1)

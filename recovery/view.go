@@ -186,7 +186,6 @@ func (v *View) outputIndex(ev *Event) int {
 // rewritten ones, which are valid until the next method call, or none.
 func (v *View) Forward(ev *Event) ([]byte, Action) {
 	if v.spliced && v.preamble && ev.Class == ClassLifecycle && v.sent[ev.lifecycle()] {
-		v.tell(ev.responseID().of(ev.Data))
 		return nil, Swallowed
 	}
 	raw, action := ev.Frame.Raw, Forwarded
