@@ -75,20 +75,19 @@ func (a *attempt) end() {
 func (x *exchange) send(a *attempt) error {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	a.cancel = cancel
-	further := a.amended()
 	body, encoded := x.req.first()
 	switch {
 	case x.plain:
 	case x.whole != nil:
 		body, encoded = askForStream(x.replay.Amend(x.req.body)), false
-	case further:
+	case a.amended():
 		body, encoded = x.replay.Amend(x.req.body), false
 	}
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
 		Method:        http.MethodPost,
 		URL:           target(x.p.cfg.Upstream, x.req.url),
-		Header:        x.p.upstreamHeader(x.r.Header, further, encoded),
+		Header:        x.p.upstreamHeader(x.r.Header, a.kind != kindFirst, encoded),
 		Body:          io.NopCloser(strings.NewReader(body)),
 		ContentLength: int64(len(body)),
 	}

@@ -187,8 +187,11 @@ func TestMissingItems(t *testing.T) {
 	}
 	t.Run("some", func(t *testing.T) {
 		r := newRig(t, nil, missing(404, "rs_2"), missing(400, "rs_1"), simulate.Scenario{})
-		r.answer(list(1, 2, 22))
+		r.answer(list(1, 2, 22), "Idempotency-Key", "k")
 		r.wantRequests(3)
+		if r.upstream(0).Header.Get("Idempotency-Key") != "k" || r.upstream(1).Header.Get("Idempotency-Key") != "" {
+			t.Error("the key of the first request is to go with that one alone")
+		}
 		if got, want := string(r.upstream(2).Body), list(22); got != want {
 			t.Errorf("got %s upstream, want %s", got, want)
 		}
