@@ -18,7 +18,7 @@ const (
 	redisPrefix = "doomproxy:"
 
 	// stepTimeout bounds each step of the work in the background, a TLS handshake
-	// over a long way included.
+	// over a long way included, unless RedisTimeout is longer.
 	stepTimeout = time.Second
 
 	// While Redis is away it is tried after firstRetry, then ever more rarely, up to
@@ -48,7 +48,8 @@ const (
 type Redis struct {
 	opt    Options
 	client *redis.Client
-	secret string // the password, which no error may show
+	secret string        // the password, which no error may show
+	step   time.Duration // the time-out of work in the background
 	known  *Memory
 
 	cancel  context.CancelFunc // ends what goes on in the background
@@ -64,8 +65,9 @@ type Redis struct {
 
 // OpenRedis returns a Store for the server that url names:
 // redis://user:password@host:port/database, rediss:// with TLS, or
-// unix://user:password@/path?db=database. It waits a second for the server, but
-// does not need it. Its only error is about the url, and does not repeat it.
+// unix://user:password@/path?db=database. It waits a second for the server, or
+// RedisTimeout if that is longer, but does not need it. Its only error is about
+// the url, and does not repeat it.
 func OpenRedis(url string, opt Options) (*Redis, error) {
 	client, err := redis.ParseURL(url)
 	if err != nil {
@@ -76,6 +78,7 @@ func OpenRedis(url string, opt Options) (*Redis, error) {
 	r := &Redis{
 		opt:     opt,
 		secret:  client.Password,
+		step:    max(stepTimeout, opt.RedisTimeout),
 		known:   NewMemory(opt),
 		stopped: make(chan struct{}),
 		lost:    make(chan struct{}, 1),
@@ -85,8 +88,8 @@ func OpenRedis(url string, opt Options) (*Redis, error) {
 	// stale. All else is up to restore.
 	client.MaxRetries = 1
 	client.DialerRetries = 1
-	client.DialTimeout = stepTimeout
-	client.ReadTimeout = stepTimeout
+	client.DialTimeout = r.step
+	client.ReadTimeout = r.step
 	client.ContextTimeoutEnabled = true
 	client.PipelinePoolSize = -1
 	client.DisableIdentity = true
@@ -268,7 +271,7 @@ func (r *Redis) restore(ctx context.Context) bool {
 		if changes == nil {
 			return true
 		}
-		budget, cancel := context.WithTimeout(ctx, stepTimeout)
+		budget, cancel := context.WithTimeout(ctx, r.step)
 		err = r.send(budget, changes)
 		cancel()
 		if err != nil {
@@ -306,7 +309,7 @@ func (r *Redis) putBack(changes []change) {
 }
 
 func (r *Redis) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.step)
 	defer cancel()
 	return r.client.Ping(ctx).Err()
 }

@@ -260,7 +260,7 @@ func TestRedisSilent(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	way := newRelay(t, s)
-	const timeout = 200 * time.Millisecond
+	const timeout = 100 * time.Millisecond
 	r := newHastyReplica(t, way.url(), timeout)
 	set(t, r, marks(item(1)))
 	r.back(t)
@@ -268,7 +268,7 @@ func TestRedisSilent(t *testing.T) {
 	way.does.Store(drop)
 	began := time.Now()
 	set(t, r, marks(item(2)))
-	if took := time.Since(began); took < timeout || took > 4*timeout {
+	if took := time.Since(began); took < timeout || took > 9*timeout {
 		t.Errorf("the first call: got %v, want about %v", took, timeout)
 	}
 	r.wantCounted(t, true)
@@ -276,7 +276,7 @@ func TestRedisSilent(t *testing.T) {
 	for range 1000 {
 		wantFound(t, r, items(0, 4), marks(item(1), item(2)))
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("1000 more calls: got %v, want no wait", took)
 	}
 	if got := r.away.Swap(0); got != 1000 {

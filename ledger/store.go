@@ -38,8 +38,7 @@ var (
 // Store keeps entries, each for a time. All methods are safe for concurrent
 // use. With a ctx that has already ended they return its error and do nothing.
 type Store interface {
-	// Get returns the entries that are there, and starts their time again. It
-	// returns what it found also with an error, then of the renewal.
+	// Get returns the entries that are there, and starts their time again.
 	Get(ctx context.Context, keys []Key) (map[Key]string, error)
 
 	// Set adds entries or replaces them. When it returns nil they are durable, as
