@@ -113,9 +113,9 @@ func (a *app) getenv(name string) string {
 	return value
 }
 
-// ledgerInterval is how often the ledger's entries are counted: as often as
-// Prometheus looks, by default.
-const ledgerInterval = 15 * time.Second
+// ledgerInterval is how often the ledger's entries are counted: not often, for
+// in Redis that walks over all keys.
+const ledgerInterval = time.Minute
 
 // countLedger keeps the number of the ledger's entries until ctx ends.
 func countLedger(ctx context.Context, store ledger.Store, m *metrics.Metrics) {
