@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +17,15 @@ import (
 
 // attempt is one upstream request and what came of it.
 type attempt struct {
-	kind   string
-	armed  bool // a loop is cut
-	cancel context.CancelFunc
-	resp   *http.Response
-	linger *time.Timer // ends a stream that goes on behind its terminal event
+	kind    string
+	armed   bool // a loop is cut
+	amended bool // its request is not just the client's
+	cancel  context.CancelFunc
+	resp    *http.Response
+	stream  bool      // resp is a stream of events that can be looked into
+	watch   *watchdog   // on resp
+	said    []byte      // the beginning of an answer that is no stream, once peeked
+	linger  *time.Timer // ends a stream that goes on behind its terminal event
 
 	scanner   *sseframe.Scanner
 	parser    recovery.Parser
@@ -44,15 +48,12 @@ var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
 // begin prepares an attempt of the given kind.
 func (x *exchange) begin(kind string) *attempt {
 	x.rec.attempts++
-	a := &attempt{kind: kind, armed: x.armed(), scanner: scanners.Get().(*sseframe.Scanner)}
+	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, scanner: scanners.Get().(*sseframe.Scanner)}
 	a.collector.Policy = x.p.cfg.Policy
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
 	return a
 }
-
-// amended reports whether the attempt's request is not just the client's.
-func (a *attempt) amended() bool { return a.kind == kindResample || a.kind == kindLadder }
 
 // end gives back what the attempt holds. An answer that was not read to its end
 // is not drained: its connection is closed, and never used again.
@@ -64,6 +65,7 @@ func (a *attempt) end() {
 		a.linger.Stop()
 	}
 	if a.resp != nil {
+		a.watch.stop()
 		a.resp.Body.Close()
 	}
 	a.scanner.Reset(nil)
@@ -75,23 +77,26 @@ func (a *attempt) end() {
 func (x *exchange) send(a *attempt) error {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	a.cancel = cancel
-	body, encoded := x.req.first()
+	text, encoded := x.req.first()
 	switch {
 	case x.plain:
 	case x.whole != nil:
-		body, encoded = askForStream(x.replay.Amend(x.req.body)), false
-	case a.amended():
-		body, encoded = x.replay.Amend(x.req.body), false
+		text, encoded = askForStream(x.replay.Amend(x.req.body)), false
+	case a.amended:
+		text, encoded = x.replay.Amend(x.req.body), false
 	}
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
 		Method:        http.MethodPost,
 		URL:           target(x.p.cfg.Upstream, x.req.url),
-		Header:        x.p.upstreamHeader(x.r.Header, a.kind != kindFirst, encoded),
-		Body:          io.NopCloser(strings.NewReader(body)),
-		ContentLength: int64(len(body)),
+		Header:        x.p.upstreamHeader(x.r.Header, encoded),
+		Body:          newOutgoing(text, &x.p.memory),
+		ContentLength: int64(len(text)),
 	}
-	if x.req.changed {
+	if x.renamed {
+		r.Header.Del("Idempotency-Key")
+	}
+	if x.req.changed || a.amended || x.whole != nil && !x.plain {
 		removeDigests(r.Header)
 	}
 	start := time.Now()
@@ -105,54 +110,78 @@ func (x *exchange) send(a *attempt) error {
 	}
 	x.p.cfg.Metrics.UpstreamFirstByte.WithLabelValues(a.kind).Observe(time.Since(start).Seconds())
 	a.resp = resp
+	a.watch = watch(resp.Body, x.silence(), cancel)
+	resp.Body = a.watch
 	a.scanner.MaxFrame = x.p.cfg.MaxFrame
 	a.scanner.Reset(resp.Body)
 	return nil
+}
+
+// silence returns how long the attempt may send nothing.
+func (x *exchange) silence() time.Duration {
+	r := &x.p.cfg.Retry
+	if slices.Contains(r.On, FailureIdle) {
+		return min(r.IdleTimeout, x.p.cfg.Silence)
+	}
+	return x.p.cfg.Silence
 }
 
 // serve makes the attempt and passes on what comes of it, to its end.
 func (x *exchange) serve(a *attempt) verdict {
 	if err := x.await(func() error { return x.send(a) }); err != nil {
 		a.failure = failure{"server_error", "the upstream could not be reached", err}
+		if x.failedToSend(err) {
+			return verdictRetry
+		}
 		return x.verdict(verdictFailed)
 	}
 	x.rec.answered(a.resp)
-	stream := a.resp.StatusCode == http.StatusOK && isEventStream(a.resp.Header) && isPlain(a.resp.Header)
+	status, h := a.resp.StatusCode, a.resp.Header
+	named := isEventStream(h)
+	a.stream = status == http.StatusOK && isPlain(h) && (named || x.req.stream && mayBeStream(h))
 	switch {
-	case stream:
-		x.start(a.resp)
+	case a.stream:
+		x.last = nil
+		x.start(a)
 		return x.relay(a)
-	case a.amended() && !x.plain:
+	case x.failedStatus(a):
+		return verdictRetry
+	case a.amended && !x.plain, x.started:
 		return x.refusal(a)
 	case x.namesMissing(a):
 		return verdictMissing
-	case x.whole != nil && !x.plain && refusesStream(a.resp.StatusCode):
+	case x.whole != nil && !x.plain && (refusesStream(status) || named):
 		return verdictNoStream
-	default:
-		if isEventStream(a.resp.Header) && !isPlain(a.resp.Header) { // though identity was asked for
-			x.p.cfg.Metrics.Unprotected.WithLabelValues(reasonBody).Inc()
-		}
-		x.start(a.resp)
-		if x.plain && a.kind != kindFirst && a.resp.StatusCode < http.StatusBadRequest {
-			x.p.streamless.remember(x.req.model)
-		}
-		return x.copyAnswer(a)
+	case x.req.protection == protected && x.req.stream && status == http.StatusOK && !named:
+		return x.noStream(a)
 	}
+	if named && !isPlain(h) { // though identity was asked for
+		x.p.cfg.Metrics.Unprotected.WithLabelValues(reasonBody).Inc()
+	}
+	x.start(a)
+	if x.plain && a.kind != kindFirst && status < http.StatusBadRequest {
+		x.p.streamless.remember(x.req.model)
+	}
+	return x.copyAnswer(a)
 }
 
 // verdict returns v, unless the client went away: that is then why the attempt
 // ended.
 func (x *exchange) verdict(v verdict) verdict {
-	if x.r.Context().Err() != nil || x.out.Err() != nil {
+	if x.left() {
 		return verdictGone
 	}
 	return v
 }
 
+// left reports whether the client went away.
+func (x *exchange) left() bool { return x.r.Context().Err() != nil || x.out.Err() != nil }
+
 // start sends the client the head of the first answer. A client that wants a
 // whole answer gets its head with it.
-func (x *exchange) start(resp *http.Response) {
-	if x.whole != nil && isEventStream(resp.Header) {
+func (x *exchange) start(a *attempt) {
+	resp := a.resp
+	if x.whole != nil && a.stream {
 		x.whole.header = resp.Header
 		x.rec.enter(phaseThinking)
 		return
@@ -163,7 +192,7 @@ func (x *exchange) start(resp *http.Response) {
 	x.started = true
 	h := x.w.Header()
 	copyHeader(h, resp.Header)
-	if isEventStream(resp.Header) {
+	if a.stream || isEventStream(resp.Header) {
 		h.Del("Content-Length") // further attempts may add to it
 		h.Set("X-Accel-Buffering", "no")
 	}
@@ -173,9 +202,17 @@ func (x *exchange) start(resp *http.Response) {
 	// shows again at the first write.
 	http.NewResponseController(x.w).Flush() //nolint:errcheck // see above
 	x.rec.enter(phaseThinking)
-	if x.holds && isEventStream(resp.Header) {
+	if x.holds && a.stream {
 		x.holdBack()
 	}
+}
+
+// visible takes down that the client was sent what can't be taken back. No
+// attempt follows this one, and its request is needed no more.
+func (x *exchange) visible(a *attempt) {
+	x.rec.enter(phaseVisible)
+	x.req.release()
+	a.watch.limit.Store(int64(x.p.cfg.Silence))
 }
 
 // copyAnswer passes on an answer that is no event stream as it is.
@@ -183,7 +220,7 @@ func (x *exchange) copyAnswer(a *attempt) verdict {
 	if a.resp.StatusCode >= http.StatusBadRequest {
 		x.rec.end(outcomeUpstreamError, nil)
 	}
-	x.rec.enter(phaseVisible)
+	x.visible(a)
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := a.resp.Body.Read(buf)
@@ -226,13 +263,19 @@ func (x *exchange) await(work func() error) error {
 	}
 }
 
-// release ends what await and waits began.
+// release ends what await and waits began, and gives back what is kept.
 func (x *exchange) release() {
 	if x.work != nil {
 		close(x.work)
 	}
 	if x.idle != nil {
 		x.idle.Stop()
+	}
+	if x.held != nil {
+		x.held.release()
+	}
+	if x.whole != nil {
+		x.whole.reset()
 	}
 }
 

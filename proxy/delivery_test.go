@@ -443,7 +443,7 @@ func TestWholeAnswerOfAnUpstreamThatDoesNotStream(t *testing.T) {
 func TestWholeAnswerThatFailsAfterACut(t *testing.T) {
 	r := newRig(t, nil, loop(), simulate.Scenario{Status: 500, Body: `{"error":{"message":"sorry","code":"server_error"}}`})
 	resp, raw, err := r.stream(plainBody)
-	if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(raw, "sorry") {
+	if err != nil || resp.StatusCode != http.StatusInternalServerError || !strings.Contains(raw, "sorry") {
 		t.Errorf("got %d, %s, %v", resp.StatusCode, raw, err)
 	}
 	r.settled(1)

@@ -18,12 +18,13 @@ const maxEncodings = 2
 
 var (
 	errBodyTooLarge    = errors.New("request body too large")
+	errNoMemory        = errors.New("no memory left for request bodies")
 	errUnknownEncoding = errors.New("unknown content encoding")
 )
 
 // decodeBody undoes the encodings that a Content-Encoding header lists, as far
 // as limit bytes of each result: past it the error is errBodyTooLarge.
-func decodeBody(wire, contentEncoding string, limit int64) (string, error) {
+func decodeBody(wire, contentEncoding string, limit int64, take func(n int) bool) (string, error) {
 	encodings := strings.Split(contentEncoding, ",")
 	if len(encodings) > maxEncodings {
 		return "", errUnknownEncoding
@@ -34,7 +35,7 @@ func decodeBody(wire, contentEncoding string, limit int64) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		plain, err = readAtMost(r, limit, 0)
+		plain, err = readAtMost(r, limit, take)
 		if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
 			err = errBodyTooLarge
 		}
@@ -72,14 +73,23 @@ func decoder(encoding, text string, limit int64) (io.Reader, error) {
 	return nil, errUnknownEncoding
 }
 
-// readAtMost reads r to its end. More than limit bytes are errBodyTooLarge.
-// hint is how many are expected.
-func readAtMost(r io.Reader, limit, hint int64) (string, error) {
+// readAtMost reads r to its end, as long as take finds memory for it. More than
+// limit bytes are errBodyTooLarge. With errNoMemory comes what was read.
+func readAtMost(r io.Reader, limit int64, take func(n int) bool) (string, error) {
 	var b strings.Builder
-	b.Grow(int(min(max(hint, 0), 1<<20))) // what a client promises is not what it sends
-	n, err := io.Copy(&b, io.LimitReader(r, limit+1))
-	if n > limit {
-		return "", errBodyTooLarge
+	chunk := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(chunk)
+		b.Write(chunk[:n])
+		switch {
+		case int64(b.Len()) > limit:
+			return "", errBodyTooLarge
+		case !take(n):
+			return b.String(), errNoMemory
+		case errors.Is(err, io.EOF):
+			return b.String(), nil
+		case err != nil:
+			return "", err //nolint:wrapcheck // the caller knows what r is
+		}
 	}
-	return b.String(), err //nolint:wrapcheck // the caller knows what r is
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
 	"github.com/tidwall/gjson"
@@ -17,7 +18,7 @@ import (
 // Kinds of attempts, named as in the metrics.
 const (
 	kindFirst    = "first"
-	kindRetry    = "retry"    // without an item that the upstream does not know
+	kindRetry    = "retry"    // after a failure, or without an item that the upstream does not know
 	kindResample = "resample" // after a cut
 	kindLadder   = "ladder"   // after the upstream refused a resample
 )
@@ -50,9 +51,19 @@ type exchange struct {
 	view    *recovery.View
 	replay  recovery.Replay
 	cuts    int // made so far, of Policy.MaxRetries
+	retries int // made so far, of Retry.MaxRetries
 	ladder  int // attempts spent, of maxLadder
 	missing int // attempts spent, of maxMissing
 	history history
+
+	// What again decided last.
+	retryWhy  Failure
+	retryWait time.Duration
+	backOff   backoff.BackOff
+
+	last    *answer // the upstream's last answer, if it was an error
+	renamed bool    // the client's idempotency key is not that of the next attempt
+	unpaced int     // bytes written since rec.pace was extended
 
 	// How the client is sent the answer: live, unless one of these says
 	// otherwise.
@@ -83,10 +94,11 @@ const (
 	verdictFailed                  // no answer
 	verdictDropped                 // an answer that broke off after something was visible
 	verdictGone                    // the client went away
+	verdictRetry                   // no answer, and it is made again
 )
 
 func (v verdict) String() string {
-	return [...]string{"", "accepted", "cut", "refused", "missing", "no_stream", "locked", "failed", "dropped", "client_gone"}[v]
+	return [...]string{"", "accepted", "cut", "refused", "missing", "no_stream", "locked", "failed", "dropped", "client_gone", "retried"}[v]
 }
 
 // failure is what a client is told when no attempt succeeds.
@@ -108,7 +120,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	}
 	x.view = x.newView()
 	if !req.stream {
-		x.whole = new(whole)
+		x.whole = &whole{memory: &p.memory}
 		if p.streamless.known(req.model) {
 			x.unprotect()
 		}
@@ -160,7 +172,7 @@ func (x *exchange) run() {
 		v := x.serve(a)
 		a.end()
 		x.count(a, v)
-		if v == verdictCut || v == verdictRefused || v == verdictLocked || v == verdictFailed {
+		if v == verdictCut || v == verdictRefused || v == verdictLocked || v == verdictFailed || v == verdictRetry {
 			x.discard(a)
 		}
 		switch v {
@@ -168,11 +180,14 @@ func (x *exchange) run() {
 			x.accepted()
 			return
 		case verdictGone:
-			x.rec.end(outcomeClientGone, nil)
+			x.rec.gone(x.r)
 			return
 		case verdictCut:
 			kind, wait = kindResample, rand.N(x.p.cfg.CutJitter)
 			x.resample(a)
+		case verdictRetry:
+			kind, wait = kindRetry, x.retryWait
+			x.retried(a)
 		case verdictRefused, verdictLocked:
 			kind = kindLadder
 			if !x.stepDown(a, v) {
@@ -183,9 +198,9 @@ func (x *exchange) run() {
 				wait = lockedWait << x.ladder
 			}
 		case verdictMissing:
-			kind = kindRetry
+			kind, x.renamed = kindRetry, true
 		case verdictNoStream:
-			kind = kindLadder
+			kind, x.renamed = kindLadder, true
 			x.unprotect()
 		case verdictDropped:
 			x.drop(a.failure)
@@ -194,7 +209,7 @@ func (x *exchange) run() {
 			return
 		}
 		if !x.pause(wait) {
-			x.rec.end(outcomeClientGone, nil)
+			x.rec.gone(x.r)
 			return
 		}
 	}
@@ -232,6 +247,8 @@ func (x *exchange) accepted() {
 		x.rec.end(outcomeLate, nil)
 	case x.cuts > 0:
 		x.rec.end(outcomeRecovered, nil)
+	case x.retries > 0:
+		x.rec.end(outcomeRetried, nil)
 	}
 }
 
@@ -239,6 +256,7 @@ func (x *exchange) accepted() {
 func (x *exchange) resample(a *attempt) {
 	x.cuts++
 	x.rec.cuts++
+	x.renamed = true
 	x.cutAt = time.Now()
 	m := x.p.cfg.Metrics
 	m.Replay.WithLabelValues(string(x.replay.Add(&a.capture))).Inc()
@@ -246,14 +264,27 @@ func (x *exchange) resample(a *attempt) {
 	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
 	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
 	s, _ := a.collector.Tightest()
-	comment := fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(s.Label))
+	x.makeWay(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(s.Label)))
+}
+
+// retried takes in an attempt that failed and makes way for the next one.
+func (x *exchange) retried(a *attempt) {
+	x.rec.retries++
+	// An upstream that had begun to answer may keep that answer under its key.
+	x.renamed = x.renamed || x.started || x.whole != nil
+	x.makeWay(fmt.Sprintf("doomproxy retry=%d reason=%s", x.retries, x.retryWhy))
+}
+
+// makeWay ends on the client's side what it was sent of an attempt, if that is
+// anything, and has it wait for the next one.
+func (x *exchange) makeWay(comment string) {
 	switch {
 	case x.whole != nil:
 		x.whole.reset()
 		x.view = x.newView()
 	case x.held != nil:
 		x.dropHeld(comment)
-	default:
+	case x.started:
 		x.splice(comment)
 	}
 	x.waits(phaseBackoff)
@@ -287,6 +318,9 @@ func (x *exchange) stepDown(a *attempt, v verdict) bool {
 // giveUp ends the request without an answer.
 func (x *exchange) giveUp(f failure) {
 	switch {
+	case !x.started && x.last != nil:
+		x.rec.end(x.failed(), f.err)
+		x.sendLast()
 	case !x.started && x.cuts > 0:
 		x.rec.end(outcomeGaveUp, f.err)
 		x.rec.sendError(x.w, http.StatusBadGateway, errorTypeOwn, f.code, f.message)
@@ -308,23 +342,37 @@ func (x *exchange) giveUp(f failure) {
 
 // drop ends the connection, so that what the client has does not look complete.
 func (x *exchange) drop(f failure) {
-	o := outcomeUpstreamError
-	if x.cuts > 0 {
-		o = outcomeGaveUp
-	}
-	x.rec.end(o, f.err)
+	x.rec.end(x.failed(), f.err)
 	x.flush() // or net/http throws away what it still buffers
 	panic(http.ErrAbortHandler)
 }
 
+// failed returns the outcome of a request that is left without an answer.
+func (x *exchange) failed() outcome {
+	if x.cuts > 0 {
+		return outcomeGaveUp
+	}
+	return outcomeUpstreamError
+}
+
 // write sends raw to the client with the next flush. Errors stick to x.out.
 func (x *exchange) write(raw []byte) {
-	x.out.Write(raw) //nolint:errcheck // checked by flush
+	for len(raw) > 0 {
+		if x.unpaced == 0 || x.unpaced >= maxUnpaced {
+			x.rec.pace.extend()
+			x.unpaced = 0
+		}
+		n := min(len(raw), maxUnpaced)
+		x.out.Write(raw[:n]) //nolint:errcheck // checked by flush
+		x.unpaced += n
+		raw = raw[n:]
+	}
 }
 
 // flush sends on what was written, and reports whether the client is there. If
 // it is not, the attempt ends too.
 func (x *exchange) flush() bool {
+	x.unpaced = 0
 	if x.out.Flush() != nil {
 		x.cancel()
 		return false
@@ -335,6 +383,10 @@ func (x *exchange) flush() bool {
 // count takes down an attempt that ended.
 func (x *exchange) count(a *attempt, v verdict) {
 	m := x.p.cfg.Metrics
-	m.Attempts.WithLabelValues(x.p.cfg.UpstreamName, a.kind, v.String()).Inc()
+	result := v.String()
+	if v == verdictRetry {
+		result = string(x.retryWhy)
+	}
+	m.Attempts.WithLabelValues(x.p.cfg.UpstreamName, a.kind, result).Inc()
 	m.MalformedChecks.Add(float64(a.collector.Malformed()))
 }

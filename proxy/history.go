@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -196,20 +194,15 @@ func (h *history) accept(ctx context.Context, traces []ledger.Key, client, upstr
 // the upstream does not know an item of its input, and drops that item.
 func (x *exchange) namesMissing(a *attempt) bool {
 	status := a.resp.StatusCode
-	if a.amended() || x.missing == maxMissing || status != http.StatusBadRequest && status != http.StatusNotFound {
+	if a.amended || x.missing == maxMissing || status != http.StatusBadRequest && status != http.StatusNotFound {
 		return false
 	}
-	body := a.resp.Body
-	said, err := io.ReadAll(io.LimitReader(body, maxErrorBody))
-	a.resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(said), body), body}
-	if err != nil || !recovery.ValidJSON(x.req.body) {
+	if x.peek(a) != nil || !recovery.ValidJSON(x.req.body) {
 		return false
 	}
+	said := string(a.said)
 	items := slices.DeleteFunc(recovery.ReturnedItems(x.req.body), func(item recovery.Returned) bool {
-		return !names(string(said), item.ID)
+		return !names(said, item.ID)
 	})
 	if len(items) == 0 {
 		return false

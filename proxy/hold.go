@@ -28,30 +28,38 @@ type hold struct {
 	view   *recovery.View // what the client would have of the attempt
 	parser recovery.Parser
 	frames []sseframe.Frame
-	bytes  int
+	bytes  int // of frames
+	memory *allowance
 }
 
-func newHold() *hold {
-	return &hold{view: recovery.NewView(recovery.CloseTombstone, recovery.Response{})}
+func newHold(memory *allowance) *hold {
+	return &hold{memory: memory, view: recovery.NewView(recovery.CloseTombstone, recovery.Response{})}
 }
 
 // keep holds ev back, unless it can't be taken back once sent, or there is no
 // room for it.
 func (h *hold) keep(ev *recovery.Event, maxBytes int) bool {
 	h.view.Forward(ev)
-	h.bytes += len(ev.Frame.Raw)
-	if h.view.Visible || h.bytes > maxBytes {
+	n := len(ev.Frame.Raw)
+	if h.view.Visible || h.bytes+n > maxBytes || !h.memory.take(n) {
 		return false
 	}
+	h.bytes += n
 	f := ev.Frame
 	f.Raw = append([]byte(nil), f.Raw...)
 	h.frames = append(h.frames, f)
 	return true
 }
 
+// release gives back the memory of the frames, which are not needed any more.
+func (h *hold) release() {
+	h.memory.give(h.bytes)
+	h.bytes, h.frames = 0, nil
+}
+
 // holdBack begins to hold back what the attempts send.
 func (x *exchange) holdBack() {
-	x.held = newHold()
+	x.held = newHold(&x.p.memory)
 	x.waits(phaseHeld)
 }
 
@@ -66,13 +74,15 @@ func (x *exchange) letGo(a *attempt) {
 		ev := h.parser.Parse(f)
 		x.pass(a, &ev)
 	}
+	h.release()
 }
 
 // dropHeld forgets what was held back of an attempt that is discarded. Only if
 // the response had to be started meanwhile there is something to close.
 func (x *exchange) dropHeld(comment string) {
 	x.rec.frames[recovery.Discarded] += len(x.held.frames)
-	x.held = newHold()
+	x.held.release()
+	x.held = newHold(&x.p.memory)
 	if x.view.Created() {
 		x.splice(comment)
 	}

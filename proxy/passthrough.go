@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httputil"
+	"os"
 	"strings"
 
 	"github.com/doomproxy/doomproxy/recovery"
@@ -19,6 +20,14 @@ import (
 // comes. Of a deferred one the signals are counted.
 func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
 	rec.attempts = 1
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	var silence *watchdog
+	defer func() {
+		if silence != nil {
+			silence.stop()
+		}
+	}()
 	w.Header().Del(headerRequestID) // it comes with the answer: informational ones before would lose it
 	rp := httputil.ReverseProxy{
 		Transport:     p.cfg.Transport,
@@ -48,13 +57,17 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 			if resp.StatusCode < http.StatusOK && resp.StatusCode != http.StatusSwitchingProtocols {
 				return errNoAnswer
 			}
+			if isEventStream(resp.Header) {
+				silence = watch(resp.Body, p.cfg.Silence, cancel)
+				resp.Body = silence
+			}
 			p.passing(rec, resp)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			rec.end(outcomeUpstreamError, fmt.Errorf("send upstream: %w", err))
 			if r.Context().Err() != nil {
-				rec.end(outcomeClientGone, nil)
+				rec.gone(r)
 			}
 			status, code := upstreamStatus(err)
 			rec.sendError(w, status, errorTypeOwn, code, "the upstream could not be reached")
@@ -71,11 +84,11 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 		if broke { // ReverseProxy panics when one of the two sides broke off
 			rec.end(outcomeUpstreamError, errBroke)
 			if r.Context().Err() != nil {
-				rec.end(outcomeClientGone, nil)
+				rec.gone(r)
 			}
 		}
 	}()
-	rp.ServeHTTP(w, r)
+	rp.ServeHTTP(w, r.WithContext(ctx))
 	broke = false
 	if !req.read {
 		// Or net/http reads what is left of it when it no longer expects that,
@@ -119,6 +132,7 @@ type countingBody struct {
 func (b *countingBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.rec.bytes += int64(n)
+	b.rec.pace.extend()
 	return n, err //nolint:wrapcheck // io.EOF must stay bare
 }
 
@@ -195,6 +209,14 @@ func isEventStream(h http.Header) bool {
 	return mediaType == "text/event-stream" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
 }
 
+// mayBeStream reports whether an answer to a request for an event stream may be
+// one, although it does not say so: its type is none, or what servers call what
+// they know nothing of.
+func mayBeStream(h http.Header) bool {
+	mediaType, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return mediaType == "" || mediaType == "text/plain" || mediaType == "application/octet-stream"
+}
+
 // isPlain reports whether an answer is not compressed.
 func isPlain(h http.Header) bool {
 	encoding := h.Get("Content-Encoding")
@@ -208,8 +230,13 @@ func upstreamStatus(err error) (status int, code string) {
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 		return http.StatusGatewayTimeout, "upstream_timeout"
 	}
-	if errors.Is(err, errUnfinished) {
+	switch {
+	case errors.Is(err, errSilent):
+		return http.StatusGatewayTimeout, "upstream_timeout"
+	case errors.Is(err, errUnfinished):
 		return http.StatusBadGateway, "upstream_broke_off"
+	case errors.Is(err, errNoStream):
+		return http.StatusBadGateway, "upstream_no_stream"
 	}
 	return http.StatusBadGateway, "upstream_unreachable"
 }
@@ -220,8 +247,13 @@ var errNoAnswer = errors.New("the upstream's status is no final one")
 // rejectBody answers a request whose body could not be taken in.
 func (p *Proxy) rejectBody(w http.ResponseWriter, r *http.Request, rec *record, err error) {
 	if r.Context().Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		rec.end(outcomeClientGone, nil)
+		rec.gone(r)
 		panic(http.ErrAbortHandler)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		rec.reject(w, http.StatusRequestTimeout, "request_timeout",
+			fmt.Sprintf("nothing came of the request body for %s", p.cfg.ClientTimeout))
+		return
 	}
 	if errors.Is(err, errBodyTooLarge) {
 		rec.reject(w, http.StatusRequestEntityTooLarge, "request_too_large",

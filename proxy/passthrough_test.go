@@ -144,11 +144,10 @@ func TestOtherAnswers(t *testing.T) {
 		{"400", 400, "application/json", "", `{"error":{"message":"no"}}`, "upstream_error"},
 		{"429", 429, "application/json", "", `{"error":{"code":"rate_limit_exceeded"}}`, "upstream_error"},
 		{"500", 500, "text/html", "", "<html>oops</html>", "upstream_error"},
-		{"200 JSON", 200, "application/json", "", `{"id":"resp_1"}`, "clean"},
-		{"200 without a type", 200, "", "", "what?", "clean"},
+		{"200 without a type", 200, "", "", "data: {}\n\n", "clean"},
+		{"202 JSON", 202, "application/json", "", `{"id":"resp_1"}`, "clean"},
 		{"201 stream", 201, "text/event-stream", "", "data: a\n\n", "clean"},
 		{"gzip though identity was asked", 200, "text/event-stream", "gzip", packed.String(), "clean"},
-		{"empty", 200, "text/event-stream", "", "", "clean"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -79,6 +80,9 @@ const (
 	DefaultProgressAfter            = time.Minute
 	DefaultLinger                   = 2 * time.Second
 	DefaultCutJitter                = 250 * time.Millisecond
+	DefaultMaxMemory                = 1 << 30
+	DefaultClientTimeout            = time.Minute
+	DefaultSilence                  = 10 * time.Minute
 )
 
 // Config is what a Proxy is made of. Only Upstream is required.
@@ -117,10 +121,30 @@ type Config struct {
 	// NonStreaming says what is done for requests that ask for no stream.
 	NonStreaming NonStreaming
 
+	// Retry says which attempts that fail are made again. Its MaxRetries is used
+	// as it is: zero means none.
+	Retry Retry
+
 	// MaxBody is the bound of a request body that has to be read, and MaxFrame
 	// that of one frame, in bytes; zero means the defaults.
 	MaxBody  int64
 	MaxFrame int
+
+	// MaxMemory bounds the request bodies and the held events of all requests
+	// together, in bytes; zero means the default. Requests beyond it are not
+	// protected.
+	MaxMemory int64
+	// MaxConcurrent bounds the protected requests that run at a time; zero means
+	// that nothing does. Requests beyond it are refused.
+	MaxConcurrent int
+	// ClientTimeout is how long a client may take to send the next bytes of its
+	// body, and to take the next bytes of its answer; Silence is how long any
+	// upstream may let a stream wait for its next byte. Zero means the defaults.
+	ClientTimeout, Silence time.Duration
+
+	// Authorize reports whether a request with that x-doomproxy-token may be
+	// served; nil means that any may. It is called concurrently.
+	Authorize func(token string) bool
 
 	// KeepAlive is how often a client that waits for a further attempt is sent
 	// a comment, and ProgressAfter when it is first told response.in_progress
@@ -144,15 +168,22 @@ type Config struct {
 	AdminURL string
 }
 
+// ErrCancelled is the cause (see context.Cause) with which the context of a
+// request is cancelled that is to be dropped although its client is there.
+var ErrCancelled = errors.New("the request was cancelled on this side")
+
 // ErrUpstream is returned by New for an upstream URL that cannot be used.
 var ErrUpstream = errors.New("unusable upstream URL")
 
 // Proxy is an http.Handler. It is safe for concurrent use.
 type Proxy struct {
 	cfg        Config
-	refusals   memory       // models that refuse replayed reasoning
-	streamless memory       // models that refuse to stream
+	refusals   lessons      // models that refuse replayed reasoning
+	streamless lessons      // models that refuse to stream
 	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
+	retries    retryBudget
+	memory     allowance
+	running    atomic.Int64 // protected requests
 	router     chi.Router
 }
 
@@ -172,6 +203,10 @@ func New(cfg Config) (*Proxy, error) {
 	cfg.Delivery = orDefault(cfg.Delivery, DeliveryLive)
 	cfg.HoldMaxBytes = orDefault(cfg.HoldMaxBytes, DefaultHoldMaxBytes)
 	cfg.NonStreaming = orDefault(cfg.NonStreaming, NonStreamingProtect)
+	cfg.Retry = cfg.Retry.withDefaults()
+	cfg.MaxMemory = orDefault(cfg.MaxMemory, DefaultMaxMemory)
+	cfg.ClientTimeout = orDefault(cfg.ClientTimeout, DefaultClientTimeout)
+	cfg.Silence = orDefault(cfg.Silence, DefaultSilence)
 	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
 	cfg.KeepAlive = orDefault(cfg.KeepAlive, DefaultKeepAlive)
 	cfg.ProgressAfter = orDefault(cfg.ProgressAfter, DefaultProgressAfter)
@@ -194,6 +229,7 @@ func New(cfg Config) (*Proxy, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Proxy{cfg: cfg, router: chi.NewRouter()}
+	p.memory.limit = cfg.MaxMemory
 	p.router.Get("/", p.root)
 	p.router.NotFound(p.serve)
 	p.router.MethodNotAllowed(p.serve)
@@ -211,16 +247,27 @@ func orDefault[T comparable](v, def T) T {
 // ServeHTTP implements http.Handler. It panics with http.ErrAbortHandler where
 // a started response must not look complete.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !isOwnTarget(r) {
-		p.serve(w, r) // which refuses it; routes only know paths
+	if !isOwnTarget(r) || !p.authorized(r) {
+		p.serve(w, r) // which refuses it
 		return
 	}
 	p.router.ServeHTTP(w, r)
 }
 
-// isOwnTarget reports whether a request is for a path on this server.
+// isOwnTarget reports whether a request is for a path on this server. One with
+// dot segments may lead out of what the upstream's URL names.
 func isOwnTarget(r *http.Request) bool {
-	return r.Method != http.MethodConnect && !r.URL.IsAbs() && strings.HasPrefix(r.URL.EscapedPath(), "/")
+	if r.Method == http.MethodConnect || r.URL.IsAbs() || !strings.HasPrefix(r.URL.EscapedPath(), "/") {
+		return false
+	}
+	path := segments(r)
+	return !slices.Contains(path, ".") && !slices.Contains(path, "..")
+}
+
+const headerToken = "X-Doomproxy-Token"
+
+func (p *Proxy) authorized(r *http.Request) bool {
+	return p.cfg.Authorize == nil || p.cfg.Authorize(r.Header.Get(headerToken))
 }
 
 // root tells who opens the base URL in a browser what it is.
@@ -236,13 +283,17 @@ func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
 
 // serve handles one request that is for the upstream.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	rec := p.newRecord(r)
+	rec := p.newRecord(w, r)
 	defer rec.finish()
 	w.Header().Set(headerRequestID, rec.id)
 
 	switch {
 	case !isOwnTarget(r):
-		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path: this is no proxy for other hosts")
+		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path without dot segments: this is no proxy for other hosts")
+		return
+	case !p.authorized(r):
+		w.Header().Set("WWW-Authenticate", headerToken)
+		rec.reject(w, http.StatusUnauthorized, "unauthorized", "the header "+headerToken+" is missing or holds none of the tokens of this proxy")
 		return
 	case r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		// Some clients try this first, and fall back to HTTP at this answer.
@@ -250,14 +301,24 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		rec.reject(w, http.StatusUpgradeRequired, "no_websocket", "responses are served over HTTP, not over a WebSocket")
 		return
 	}
-	req, err := p.readRequest(r)
+	req, err := p.readRequest(w, r)
+	defer req.release()
 	if err != nil {
 		p.rejectBody(w, r, rec, err)
 		return
 	}
 	rec.classified(req)
 	switch req.protection {
-	case protected, observed:
+	case protected:
+		defer p.running.Add(-1)
+		if n := p.running.Add(1); p.cfg.MaxConcurrent > 0 && n > int64(p.cfg.MaxConcurrent) {
+			w.Header().Set("Retry-After", "1")
+			rec.reject(w, http.StatusServiceUnavailable, "too_many_requests", fmt.Sprintf("all of the %d requests that may run at a time do", p.cfg.MaxConcurrent))
+			return
+		}
+		p.retries.request(time.Now())
+		p.exchange(w, r, rec, req)
+	case observed:
 		p.exchange(w, r, rec, req)
 	case deferred, passthrough:
 		p.passThrough(w, r, rec, req)

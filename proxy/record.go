@@ -23,12 +23,14 @@ type outcome uint8
 const (
 	outcomeNone outcome = iota
 	outcomeClientGone
+	outcomeCancelled
 	outcomeRejected
 	outcomeGaveUp
 	outcomeUpstreamError
 	outcomeAcceptedAfterBudget
 	outcomeLate
 	outcomeRecovered
+	outcomeRetried
 	outcomeClean
 )
 
@@ -36,6 +38,8 @@ func (o outcome) String() string {
 	switch o {
 	case outcomeClientGone:
 		return "client_gone"
+	case outcomeCancelled:
+		return "cancelled"
 	case outcomeRejected:
 		return "rejected"
 	case outcomeGaveUp:
@@ -48,6 +52,8 @@ func (o outcome) String() string {
 		return "late"
 	case outcomeRecovered:
 		return "recovered"
+	case outcomeRetried:
+		return "retried"
 	case outcomeNone, outcomeClean:
 	}
 	return "clean"
@@ -84,6 +90,7 @@ type record struct {
 	id    string
 	start time.Time
 	now   phase
+	pace  *pace // of what the client is sent
 
 	method, path      string
 	model             string // as a metric label
@@ -94,6 +101,7 @@ type record struct {
 	outcome  outcome
 	attempts int
 	cuts     int // resamples asked for
+	retries  int // after failures
 	bytes    int64
 	labels   []string
 	frames   [recovery.Actions]int
@@ -109,11 +117,12 @@ func newRequestID() string {
 	return hex.EncodeToString(id[:])
 }
 
-func (p *Proxy) newRecord(r *http.Request) *record {
+func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request) *record {
 	rec := &record{
 		p:          p,
 		id:         newRequestID(),
 		start:      time.Now(),
+		pace:       newPace(w, p.cfg.ClientTimeout),
 		method:     r.Method[:min(len(r.Method), maxLoggedMethod)],
 		path:       r.URL.Path[:min(len(r.URL.Path), maxLoggedPath)],
 		model:      "unknown",
@@ -163,6 +172,16 @@ func (rec *record) end(o outcome, err error) {
 	}
 }
 
+// gone ends a request whose context ended. Where its client is still there it
+// must not take what it has for an answer.
+func (rec *record) gone(r *http.Request) {
+	if errors.Is(context.Cause(r.Context()), ErrCancelled) {
+		rec.end(outcomeCancelled, nil)
+		panic(http.ErrAbortHandler)
+	}
+	rec.end(outcomeClientGone, nil)
+}
+
 // sent takes down the status that the client is sent.
 func (rec *record) sent(status int) { rec.status = status }
 
@@ -184,6 +203,7 @@ func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code,
 	}
 	body, _ := json.Marshal(map[string]apiError{"error": {message, errorType, code}}) //nolint:errchkjson // strings always marshal
 	rec.sent(status)
+	rec.pace.extend()
 	w.Header().Set(headerRequestID, rec.id)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -218,6 +238,7 @@ func (rec *record) finish() {
 		}
 		defer panic(cause)
 	}
+	rec.pace.extend() // for the end that net/http writes
 	rec.enter("")
 	rec.end(outcomeClean, nil)
 	code := rec.status
@@ -249,6 +270,7 @@ func (rec *record) finish() {
 		slog.Int("status", code),
 		slog.Int("attempts", rec.attempts),
 		slog.Int("cuts", rec.cuts),
+		slog.Int("retries", rec.retries),
 		slog.Any("signals", rec.labels),
 		slog.Int64("bytes", rec.bytes),
 		slog.Float64("seconds", took.Seconds()),
@@ -270,7 +292,7 @@ func (rec *record) recovers() bool {
 		return true
 	case outcomeGaveUp, outcomeClientGone:
 		return rec.cuts > 0
-	case outcomeNone, outcomeRejected, outcomeUpstreamError, outcomeClean:
+	case outcomeNone, outcomeCancelled, outcomeRejected, outcomeUpstreamError, outcomeRetried, outcomeClean:
 	}
 	return false
 }

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
@@ -18,28 +20,67 @@ import (
 // bytes. API errors are a few hundred.
 const maxErrorBody = 64 << 10
 
-// refusal decides about an answer to a further attempt that is no event stream.
-func (x *exchange) refusal(a *attempt) verdict {
-	var body []byte
+// answer is one that was read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// peek reads the beginning of an answer that is no event stream. It stays to be
+// read.
+func (x *exchange) peek(a *attempt) error {
+	if a.said != nil {
+		return nil
+	}
+	body := a.resp.Body
 	err := x.await(func() (err error) {
-		body, err = io.ReadAll(io.LimitReader(a.resp.Body, maxErrorBody))
+		a.said, err = io.ReadAll(io.LimitReader(body, maxErrorBody+1))
 		return err
 	})
-	a.bytes = int64(len(body))
-	e := gjson.GetBytes(body, "error")
-	code := e.Get("code").String()
+	if err == nil && len(a.said) <= maxErrorBody {
+		x.last = &answer{a.resp.StatusCode, a.resp.Header, a.said}
+	}
+	a.resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(a.said), body), body}
+	return err
+}
+
+// sendLast answers the client as the upstream last did.
+func (x *exchange) sendLast() {
+	x.started = true
+	copyHeader(x.w.Header(), x.last.header)
+	x.rec.sent(x.last.status)
+	x.w.WriteHeader(x.last.status)
+	x.write(x.last.body)
+	x.flush()
+}
+
+// tells returns what an answer says of its error, as far as it was peeked at.
+func (a *attempt) tells() (code, message string) {
+	e := gjson.GetBytes(a.said, "error")
+	code = e.Get("code").String()
 	if code == "" {
 		code = e.Get("type").Str
 	}
-	a.failure = failure{code, e.Get("message").Str, &statusError{a.resp.StatusCode}}
-	if a.failure.code == "" {
-		a.failure.code = "server_error"
+	return code, e.Get("message").Str
+}
+
+// refusal decides about an answer to a further attempt that is no event stream.
+func (x *exchange) refusal(a *attempt) verdict {
+	err := x.peek(a)
+	a.bytes = int64(len(a.said))
+	code, message := a.tells()
+	status := a.resp.StatusCode
+	a.failure = failure{
+		code:    cmp.Or(code, "server_error"),
+		message: cmp.Or(message, "the upstream answered with status "+strconv.Itoa(status)),
+		err:     &statusError{status},
 	}
-	if a.failure.message == "" {
-		a.failure.message = "the upstream answered with status " + strconv.Itoa(a.resp.StatusCode)
-	}
-	switch status := a.resp.StatusCode; {
-	case err != nil:
+	switch {
+	case err != nil, !a.amended:
 		return x.verdict(verdictFailed)
 	case status == http.StatusConflict || status == http.StatusLocked || isLockedCode(a.failure.code):
 		return x.verdict(verdictLocked)
@@ -48,6 +89,18 @@ func (x *exchange) refusal(a *attempt) verdict {
 	}
 	return x.verdict(verdictFailed)
 }
+
+// noStream is the failure of a 200 that is no stream although one was asked for.
+// Clients would take it for an answer with nothing in it.
+func (x *exchange) noStream(a *attempt) verdict {
+	x.peek(a) //nolint:errcheck // it is a failure in any case
+	x.last = nil
+	_, message := a.tells()
+	a.failure = failure{"upstream_no_stream", cmp.Or(message, "the upstream answered a request for a stream with something else"), errNoStream}
+	return x.verdict(verdictFailed)
+}
+
+var errNoStream = errors.New("the upstream's answer is no event stream")
 
 // statusError is an upstream's answer with a status that is no success.
 type statusError struct{ status int }
@@ -70,7 +123,7 @@ func refusesContent(status int) bool {
 // attempt but for lifecycle events, says that the upstream does not want the
 // request.
 func (x *exchange) refusedInBand(a *attempt, ev *recovery.Event) verdict {
-	if !a.amended() || a.spoke || ev.Class != recovery.ClassError && ev.Type != "response.failed" {
+	if !a.amended || a.spoke || ev.Class != recovery.ClassError && ev.Type != "response.failed" {
 		return verdictNone
 	}
 	code, message := ev.Failure()
@@ -116,14 +169,14 @@ const (
 	maxRefusals = 1000
 )
 
-// memory remembers for a while which models' upstreams refused something. Its
-// zero value is empty. It is safe for concurrent use.
-type memory struct {
+// lessons tell for a while which models' upstreams refused something. Their zero
+// value is empty. They are safe for concurrent use.
+type lessons struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by model; guarded by mu
 }
 
-func (m *memory) remember(model string) {
+func (m *lessons) remember(model string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -138,7 +191,7 @@ func (m *memory) remember(model string) {
 	}
 }
 
-func (m *memory) known(model string) bool {
+func (m *lessons) known(model string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Now().Before(m.until[model])

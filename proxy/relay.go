@@ -68,6 +68,10 @@ func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 	if confident {
 		return x.looped(a)
 	}
+	if !a.looped && x.failedInBand(a, ev) {
+		x.rec.frames[recovery.Discarded]++
+		return verdictRetry
+	}
 	return x.refusedInBand(a, ev)
 }
 
@@ -105,7 +109,7 @@ func (x *exchange) forward(a *attempt, ev *recovery.Event) {
 		x.rec.frames[recovery.Swallowed]++
 		return
 	}
-	a.spoke = a.spoke || ev.Class == recovery.ClassOther
+	a.spoke = a.spoke || ev.Class == recovery.ClassOther && (x.view.Created() || recovery.ValidJSON(ev.Data))
 	if x.held != nil {
 		if x.held.keep(ev, x.p.cfg.HoldMaxBytes) {
 			x.rec.enter(phaseHeld)
@@ -139,7 +143,7 @@ func (x *exchange) pass(a *attempt, ev *recovery.Event) {
 		x.sending(a)
 	}
 	if x.view.Visible && x.rec.now != phaseVisible {
-		x.rec.enter(phaseVisible)
+		x.visible(a)
 	}
 	if ev.Class == recovery.ClassTerminal {
 		x.terminal(a, ev)
@@ -201,12 +205,13 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 		return v
 	}
 	created := x.view.Created() || x.held != nil && x.held.view.Created()
+	otherDialect := !created && (a.spoke || ev.Class == recovery.ClassOther)
 	switch {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
 		x.letGo(a)
 		x.forwardTail(a, &ev)
-	case !created && !a.looped && x.cuts == 0 && x.whole == nil:
-		// No stream of a response, or not that far: it ends as it ended.
+	case otherDialect && !a.looped && x.cuts+x.retries == 0 && x.whole == nil:
+		// No stream of a response: it ends as it ended.
 		x.letGo(a)
 		x.forwardTail(a, &ev)
 		if !errors.Is(err, io.EOF) {
@@ -214,19 +219,33 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 			return x.verdict(verdictDropped)
 		}
 	default:
-		a.failure = failure{"server_error", "the upstream's answer broke off", errUnfinished}
-		if !errors.Is(err, io.EOF) {
-			a.failure.err = fmt.Errorf("%w: read upstream: %w", errUnfinished, err)
-		}
-		if x.view.Visible {
-			x.forwardTail(a, &ev)
-		}
-		return x.verdict(verdictFailed)
+		return x.brokeOff(a, &ev, err)
 	}
 	if x.view.Errored {
 		x.rec.end(outcomeUpstreamError, nil)
 	}
 	return verdictAccepted
+}
+
+// brokeOff decides what becomes of an attempt that ended without a terminal
+// event, with tail as its last.
+func (x *exchange) brokeOff(a *attempt, tail *recovery.Event, err error) verdict {
+	why := FailureDrop
+	a.failure = failure{"server_error", "the upstream's answer broke off", errUnfinished}
+	switch {
+	case a.watch.bit.Load():
+		why = FailureIdle
+		a.failure = failure{"server_error", "the upstream sent nothing for too long", errSilent}
+	case !errors.Is(err, io.EOF):
+		a.failure.err = fmt.Errorf("%w: read upstream: %w", errUnfinished, err)
+	}
+	switch {
+	case x.view.Visible:
+		x.forwardTail(a, tail)
+	case !a.looped && x.again(why, 0):
+		return verdictRetry
+	}
+	return x.verdict(verdictFailed)
 }
 
 // forwardTail sends on what a stream ended with, if it did not end with a frame.
@@ -251,7 +270,7 @@ func (x *exchange) copyRest(a *attempt) verdict {
 	}
 	x.letGo(a)
 	x.view.Visible = true
-	x.rec.enter(phaseVisible)
+	x.visible(a)
 	x.write(a.scanner.Rest())
 	if !x.flush() {
 		return verdictGone

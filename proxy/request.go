@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,6 +32,7 @@ const (
 	reasonDeferred     = "deferred"
 	reasonOff          = "off"
 	reasonOversized    = "oversized_frame"
+	reasonMemory       = "memory"
 )
 
 // request is what the proxy knows of a client request before it is sent on.
@@ -47,12 +49,31 @@ type request struct {
 	stream     bool // the client wants an event stream
 	responses  bool // a well-formed request to make a response
 	previous   bool // it has a previous_response_id
+
+	memory *allowance
+	taken  int // of memory, for body and wire
+}
+
+// take reports whether there is memory for n bytes more.
+func (req *request) take(n int) bool {
+	if !req.memory.take(n) {
+		return false
+	}
+	req.taken += n
+	return true
+}
+
+// release lets go of the body, once no attempt can need it any more.
+func (req *request) release() {
+	req.body, req.wire = "", ""
+	req.memory.give(req.taken)
+	req.taken = 0
 }
 
 // readRequest reads r's body, where it may have to be changed, and decides how
-// the request is protected.
-func (p *Proxy) readRequest(r *http.Request) (*request, error) {
-	req := &request{protection: passthrough, reason: reasonPath, url: p.aliasPath(r)}
+// the request is protected. The request is to be released.
+func (p *Proxy) readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+	req := &request{protection: passthrough, reason: reasonPath, url: p.aliasPath(r), memory: &p.memory}
 	path := segments(r)
 	if r.Method != http.MethodPost || !slices.Contains(path, "responses") && !slices.Contains(path, "conversations") {
 		return req, nil
@@ -61,19 +82,30 @@ func (p *Proxy) readRequest(r *http.Request) (*request, error) {
 		req.reason = reasonBody
 	}
 	if r.ContentLength > p.cfg.MaxBody {
-		return nil, errBodyTooLarge
+		return req, errBodyTooLarge
 	}
 	// To the end: only behind it net/http notices that the client goes away.
-	wire, err := readAtMost(r.Body, p.cfg.MaxBody, r.ContentLength)
+	wire, err := p.readBody(w, r, req.take)
+	if errors.Is(err, errNoMemory) {
+		req.reason = reasonMemory
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(strings.NewReader(wire), r.Body), r.Body}
+		return req, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read client: %w", err)
+		return req, fmt.Errorf("read client: %w", err)
 	}
 	req.read = true
 	body := wire
 	if encodings := r.Header.Values("Content-Encoding"); len(encodings) > 0 {
-		body, err = decodeBody(wire, strings.Join(encodings, ","), p.cfg.MaxBody)
+		body, err = decodeBody(wire, strings.Join(encodings, ","), p.cfg.MaxBody, req.take)
 		if errors.Is(err, errBodyTooLarge) {
-			return nil, err
+			return req, err
+		}
+		if errors.Is(err, errNoMemory) {
+			req.reason = reasonMemory
 		}
 		if err != nil {
 			// Nothing is known of it: the upstream is to judge it.

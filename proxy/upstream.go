@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -99,10 +100,9 @@ func removeOwn(h http.Header) {
 }
 
 // upstreamHeader returns the headers of an inspected attempt for a client
-// request that came with h. A further attempt is not the client's request any
-// more: what speaks of its identity or of its exact body is left out. encoded
-// says that the body is still the client's own, encoding and all.
-func (p *Proxy) upstreamHeader(h http.Header, further, encoded bool) http.Header {
+// request that came with h. encoded says that the body is still the client's
+// own, encoding and all.
+func (p *Proxy) upstreamHeader(h http.Header, encoded bool) http.Header {
 	h = h.Clone()
 	removeHopByHop(h)
 	removeOwn(h)
@@ -117,10 +117,6 @@ func (p *Proxy) upstreamHeader(h http.Header, further, encoded bool) http.Header
 	}
 	if !encoded {
 		h.Del("Content-Encoding")
-	}
-	if further {
-		h.Del("Idempotency-Key")
-		removeDigests(h)
 	}
 	if p.asksForSignals() {
 		setAbsent(h, headerLoopCheck, p.cfg.WindowTokens)
@@ -164,4 +160,36 @@ func copyHeader(dst, src http.Header) {
 	for name, values := range src {
 		dst[name] = append(dst[name], values...)
 	}
+}
+
+// outgoing is a request's body as it is sent. Once closed it lets go of its text,
+// which the answer's http.Response would keep to its end.
+type outgoing struct {
+	mu     sync.Mutex // of a transport that closes while it reads
+	text   strings.Reader
+	size   int
+	memory *allowance
+}
+
+// newOutgoing returns a body that counts as memory until it is closed.
+func newOutgoing(text string, memory *allowance) *outgoing {
+	memory.need(len(text))
+	b := &outgoing{size: len(text), memory: memory}
+	b.text.Reset(text)
+	return b
+}
+
+func (b *outgoing) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Read(p) //nolint:wrapcheck // io.EOF must stay bare
+}
+
+func (b *outgoing) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset("")
+	b.memory.give(b.size)
+	b.size = 0
+	return nil
 }

@@ -28,27 +28,37 @@ type whole struct {
 	header   http.Header // of the attempt
 	response string      // of the terminal event
 	items    []string    // finished
-	bytes    int         // of items
-	failed   bool        // the attempt ended in an error
+	bytes    int         // of items and response
+	memory   *allowance
+	failed   bool // the attempt ended in an error
 	code     string
 	message  string
 }
 
-// reset forgets an attempt that is discarded.
-func (w *whole) reset() { *w = whole{} }
+// reset forgets an attempt that is discarded, and gives back its memory.
+func (w *whole) reset() {
+	w.memory.give(w.bytes)
+	*w = whole{memory: w.memory}
+}
+
+// keep returns text to be kept. The client cannot do without it.
+func (w *whole) keep(text string) string {
+	w.bytes += len(text)
+	w.memory.need(len(text))
+	return strings.Clone(text)
+}
 
 // add takes in an event of the attempt.
 func (w *whole) add(ev *recovery.Event) {
 	if item := ev.FinishedItem(); item != "" && w.bytes+len(item) <= maxWhole {
-		w.items = append(w.items, strings.Clone(item))
-		w.bytes += len(item)
+		w.items = append(w.items, w.keep(item))
 	}
 	if ev.Class == recovery.ClassError || ev.Type == "response.failed" {
 		w.failed = true
 		w.code, w.message = ev.Failure()
 	}
 	if ev.Class == recovery.ClassTerminal {
-		w.response = strings.Clone(ev.Response())
+		w.response = w.keep(ev.Response())
 	}
 }
 

@@ -264,6 +264,20 @@ func (ev *Event) IncompleteReason() string {
 	return strings.Clone(ev.responseMember("incomplete_details.reason").Str)
 }
 
+// Empty reports whether a response.completed event brings no item but reasoning
+// in its output, and gives no reason for that.
+func (ev *Event) Empty() bool {
+	if ev.IncompleteReason() != "" {
+		return false
+	}
+	empty := true
+	ev.responseMember("output").ForEach(func(_, item gjson.Result) bool {
+		empty = item.Get("type").Str == "reasoning"
+		return empty
+	})
+	return empty
+}
+
 // Failure returns the code and the message of an error or response.failed
 // event, empty where it has none.
 func (ev *Event) Failure() (code, message string) {
