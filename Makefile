@@ -5,9 +5,11 @@ COUNT    ?= 1
 FUZZTIME ?= 20s
 
 GOLANGCI = go tool -modfile=tools/go.mod golangci-lint
+GOSEC    = go tool -modfile=tools/go.mod gosec -quiet -exclude=G104 -exclude-dir=e2e \
+	-nosec-require-rules -nosec-require-justification
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench e2e demo ci
+.PHONY: help build test race lint gosec vuln fmt fuzz bench e2e demo ci
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +25,12 @@ race: ## all tests under the race detector
 
 lint: ## golangci-lint, at the version that tools/go.mod pins
 	$(GOLANGCI) run
+
+gosec: ## gosec, as .ci/check runs it
+	$(GOSEC) ./...
+
+vuln: ## govulncheck; it asks vuln.go.dev, so no part of ci
+	go tool -modfile=tools/go.mod govulncheck ./...
 
 fmt: ## format all code
 	$(GOLANGCI) fmt

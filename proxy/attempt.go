@@ -21,8 +21,9 @@ type attempt struct {
 	armed   bool // a loop is cut
 	amended bool // its request is not just the client's
 	cancel  context.CancelFunc
+	body    *outgoing
 	resp    *http.Response
-	stream  bool      // resp is a stream of events that can be looked into
+	stream  bool        // resp is a stream of events that can be looked into
 	watch   *watchdog   // on resp
 	said    []byte      // the beginning of an answer that is no stream, once peeked
 	linger  *time.Timer // ends a stream that goes on behind its terminal event
@@ -60,6 +61,7 @@ func (x *exchange) begin(kind string) *attempt {
 func (a *attempt) end() {
 	if a.cancel != nil {
 		a.cancel()
+		a.body.Close() // the transport may take its time
 	}
 	if a.linger != nil {
 		a.linger.Stop()
@@ -85,12 +87,13 @@ func (x *exchange) send(a *attempt) error {
 	case a.amended:
 		text, encoded = x.replay.Amend(x.req.body), false
 	}
+	a.body = newOutgoing(text, &x.p.memory)
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
 		Method:        http.MethodPost,
 		URL:           target(x.p.cfg.Upstream, x.req.url),
 		Header:        x.p.upstreamHeader(x.r.Header, encoded),
-		Body:          newOutgoing(text, &x.p.memory),
+		Body:          a.body,
 		ContentLength: int64(len(text)),
 	}
 	if x.renamed {

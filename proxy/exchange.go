@@ -183,7 +183,7 @@ func (x *exchange) run() {
 			x.rec.gone(x.r)
 			return
 		case verdictCut:
-			kind, wait = kindResample, rand.N(x.p.cfg.CutJitter)
+			kind, wait = kindResample, rand.N(x.p.cfg.CutJitter) // #nosec G404 -- a jitter is no secret
 			x.resample(a)
 		case verdictRetry:
 			kind, wait = kindRetry, x.retryWait

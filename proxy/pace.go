@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -37,6 +38,11 @@ func (p *pace) extend() {
 	p.conn.SetWriteDeadline(p.until) //nolint:errcheck // see above
 }
 
+// refuse bounds how long the rest of a body is waited for that nobody wants.
+func (p *pace) refuse() {
+	p.conn.SetReadDeadline(time.Now().Add(p.limit)) //nolint:errcheck // see above
+}
+
 // patientReader reads a client's body and gives up on one that is not sent on.
 type patientReader struct {
 	io.Reader
@@ -52,7 +58,11 @@ func (r *patientReader) Read(b []byte) (int, error) {
 // readBody reads r's body, as readAtMost does.
 func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, take func(n int) bool) (string, error) {
 	conn := http.NewResponseController(w)
-	// Behind the body the connection is read only to notice its end.
-	defer conn.SetReadDeadline(time.Time{}) //nolint:errcheck // a test's recorder has none
-	return readAtMost(&patientReader{r.Body, conn, p.cfg.ClientTimeout}, p.cfg.MaxBody, take)
+	body, err := readAtMost(&patientReader{r.Body, conn, p.cfg.ClientTimeout}, p.cfg.MaxBody, take)
+	if err == nil || errors.Is(err, errNoMemory) {
+		// Behind the body the connection is read only to notice its end. A
+		// deadline for what is left of a refused one stays: net/http reads it.
+		conn.SetReadDeadline(time.Time{}) //nolint:errcheck // a test's recorder has none
+	}
+	return body, err
 }

@@ -246,14 +246,14 @@ var errNoAnswer = errors.New("the upstream's status is no final one")
 
 // rejectBody answers a request whose body could not be taken in.
 func (p *Proxy) rejectBody(w http.ResponseWriter, r *http.Request, rec *record, err error) {
-	if r.Context().Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		rec.gone(r)
-		panic(http.ErrAbortHandler)
-	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		rec.reject(w, http.StatusRequestTimeout, "request_timeout",
 			fmt.Sprintf("nothing came of the request body for %s", p.cfg.ClientTimeout))
 		return
+	}
+	if r.Context().Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
+		rec.gone(r)
+		panic(http.ErrAbortHandler)
 	}
 	if errors.Is(err, errBodyTooLarge) {
 		rec.reject(w, http.StatusRequestEntityTooLarge, "request_too_large",

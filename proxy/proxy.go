@@ -264,7 +264,7 @@ func isOwnTarget(r *http.Request) bool {
 	return !slices.Contains(path, ".") && !slices.Contains(path, "..")
 }
 
-const headerToken = "X-Doomproxy-Token"
+const headerToken = "X-Doomproxy-Token" // #nosec G101 -- the name of a header
 
 func (p *Proxy) authorized(r *http.Request) bool {
 	return p.cfg.Authorize == nil || p.cfg.Authorize(r.Header.Get(headerToken))

@@ -203,6 +203,7 @@ func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code,
 	}
 	body, _ := json.Marshal(map[string]apiError{"error": {message, errorType, code}}) //nolint:errchkjson // strings always marshal
 	rec.sent(status)
+	rec.pace.refuse()
 	rec.pace.extend()
 	w.Header().Set(headerRequestID, rec.id)
 	w.Header().Set("Content-Type", "application/json")

@@ -36,6 +36,9 @@ type rig struct {
 	reg *prometheus.Registry
 	url string // of the proxy
 	log *logBuffer
+
+	proxy  *proxy.Proxy
+	cancel context.CancelCauseFunc // of all its requests
 }
 
 type logBuffer struct {
@@ -101,10 +104,17 @@ func newRigFor(t *testing.T, upstream string, change func(*proxy.Config)) *rig {
 	srv := httptest.NewUnstartedServer(p)
 	complaints := &logBuffer{}
 	srv.Config.ErrorLog = log.New(complaints, "", 0)
+	base, cancel := context.WithCancelCause(context.Background()) //nolint:usetesting // it ends after the test's cleanup
+	srv.Config.BaseContext = func(net.Listener) context.Context { return base }
+	r.proxy, r.cancel = p, cancel
 	srv.Start()
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		srv.Close()
+		cancel(nil)
+		if used := p.MemoryUsed(); used != 0 {
+			t.Errorf("%d bytes were not given back", used)
+		}
 		if s := complaints.String(); s != "" {
 			t.Errorf("the server complains: %.500s", s)
 		}

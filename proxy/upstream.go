@@ -1,13 +1,11 @@
 package proxy
 
 import (
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Request headers of the loop report contract.
@@ -15,22 +13,6 @@ const (
 	headerLoopCheck       = "X-Grok-Doom-Loop-Check"
 	headerExactRepetition = "X-Grok-Exact-Repetition-Check"
 )
-
-// NewTransport returns the transport that attempts are sent with. It asks for
-// no compression by itself, keeps connections for reuse, and sets no bound on
-// the wait for an answer: models think long.
-func NewTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConns:        0, // the bound per host is enough: there is one host
-		MaxIdleConnsPerHost: 100,
-		IdleConnTimeout:     90 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second,
-		DisableCompression:  true,
-	}
-}
 
 // target returns where a request for u goes: the upstream's scheme and host,
 // u's path moved below the upstream's, and both queries, u's first.

@@ -122,6 +122,8 @@ func TestRefusedTargets(t *testing.T) {
 	for _, line := range []string{
 		"GET http://example.com/v1/models HTTP/1.1", "POST https://example.com/v1/responses HTTP/1.1",
 		"CONNECT example.com:443 HTTP/1.1", "OPTIONS * HTTP/1.1",
+		"GET /v1/../admin HTTP/1.1", "GET /v1/%2e%2e/admin HTTP/1.1", "GET /./v1 HTTP/1.1", "GET /v1/responses/.. HTTP/1.1",
+		"GET /v1/%2e%2e%2fadmin HTTP/1.1",
 	} {
 		r := newRig(t, nil)
 		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

@@ -199,4 +199,4 @@ func ownedID(raw string) string {
 
 // alias returns b as a string without copying it. The string is valid as long
 // as b does not change: what is kept of it must be cloned.
-func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } // #nosec G103 -- see above

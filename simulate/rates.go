@@ -24,8 +24,8 @@ type Rates struct {
 // that a proxy that has given up cutting gets an end, as in real life.
 func (r Rates) Script() func(ordinal int, req *Request) Scenario {
 	return func(ordinal int, _ *Request) Scenario {
-		h := mix(mix(r.Seed) ^ uint64(ordinal))
-		chance := float64(h>>11) / (1 << 53) // 0 <= chance < 1
+		h := mix(mix(r.Seed) ^ uint64(ordinal)) // #nosec G115 -- to be mixed, any bits will do
+		chance := float64(h>>11) / (1 << 53)    // 0 <= chance < 1
 		detail := mix(h)
 
 		sc := Scenario{Seed: r.Seed, Delay: max(r.Delay, 0)}

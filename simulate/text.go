@@ -80,7 +80,7 @@ var (
 
 // sentence makes the n-th sentence of a request: varied, harmless text.
 func sentence(seed uint64, ordinal, n int) string {
-	h := mix(mix(mix(seed)^uint64(ordinal)) ^ uint64(n))
+	h := mix(mix(mix(seed)^uint64(ordinal)) ^ uint64(n)) // #nosec G115 -- to be mixed, any bits will do
 	pick := func(list *words) string {
 		word := list[h&15]
 		h >>= 4
