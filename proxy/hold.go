@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"bytes"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/doomproxy/doomproxy/recovery"
@@ -26,9 +29,8 @@ const DefaultHoldMaxBytes = 8 << 20
 // hold is what of the current attempt is held back.
 type hold struct {
 	view   *recovery.View // what the client would have of the attempt
-	parser recovery.Parser
-	frames []sseframe.Frame
-	bytes  int // of frames
+	raw    []byte         // whole frames, as they came: a list of them would be larger than they are
+	frames int
 	memory *allowance
 }
 
@@ -41,20 +43,39 @@ func newHold(memory *allowance) *hold {
 func (h *hold) keep(ev *recovery.Event, maxBytes int) bool {
 	h.view.Forward(ev)
 	n := len(ev.Frame.Raw)
-	if h.view.Visible || h.bytes+n > maxBytes || !h.memory.take(n) {
+	if h.view.Visible || len(h.raw)+n > maxBytes || !h.memory.take(n) {
 		return false
 	}
-	h.bytes += n
-	f := ev.Frame
-	f.Raw = append([]byte(nil), f.Raw...)
-	h.frames = append(h.frames, f)
+	h.raw = append(h.raw, ev.Frame.Raw...)
+	h.frames++
 	return true
 }
 
-// release gives back the memory of the frames, which are not needed any more.
+// events returns the events that are held back, each valid until the next one,
+// with the offset of its end.
+func (h *hold) events(maxFrame int) iter.Seq2[int, *recovery.Event] {
+	return func(yield func(int, *recovery.Event) bool) {
+		scanner := sseframe.Scanner{MaxFrame: maxFrame}
+		scanner.Reset(bytes.NewReader(h.raw))
+		var parser recovery.Parser
+		for end := 0; ; {
+			f, err := scanner.Next()
+			if err != nil {
+				return
+			}
+			end += len(f.Raw)
+			ev := parser.Parse(f)
+			if !yield(end, &ev) {
+				return
+			}
+		}
+	}
+}
+
+// release gives back the memory of what was held back.
 func (h *hold) release() {
-	h.memory.give(h.bytes)
-	h.bytes, h.frames = 0, nil
+	h.memory.give(len(h.raw))
+	h.raw, h.frames = nil, 0
 }
 
 // holdBack begins to hold back what the attempts send.
@@ -70,9 +91,8 @@ func (x *exchange) letGo(a *attempt) {
 	}
 	h := x.held
 	x.held = nil
-	for _, f := range h.frames {
-		ev := h.parser.Parse(f)
-		x.pass(a, &ev)
+	for _, ev := range h.events(x.p.cfg.MaxFrame) {
+		x.pass(a, ev)
 	}
 	h.release()
 }
@@ -80,7 +100,7 @@ func (x *exchange) letGo(a *attempt) {
 // dropHeld forgets what was held back of an attempt that is discarded. Only if
 // the response had to be started meanwhile there is something to close.
 func (x *exchange) dropHeld(comment string) {
-	x.rec.frames[recovery.Discarded] += len(x.held.frames)
+	x.rec.frames[recovery.Discarded] += x.held.frames
 	x.held.release()
 	x.held = newHold(&x.p.memory)
 	if x.view.Created() {
@@ -92,14 +112,18 @@ func (x *exchange) dropHeld(comment string) {
 // waited long: events can then tell it that the response is in progress.
 func (x *exchange) startHeld() {
 	h := x.held
-	for i, f := range h.frames {
-		if ev := h.parser.Parse(f); ev.Type == "response.created" {
-			h.frames = append(h.frames[:i], h.frames[i+1:]...)
-			raw, action := x.view.Forward(&ev)
-			x.rec.frames[action]++
-			x.write(raw)
-			return
+	for end, ev := range h.events(x.p.cfg.MaxFrame) {
+		if ev.Type != "response.created" {
+			continue
 		}
+		raw, action := x.view.Forward(ev)
+		x.rec.frames[action]++
+		x.write(raw)
+		n := len(ev.Frame.Raw)
+		h.raw = slices.Delete(h.raw, end-n, end)
+		h.frames--
+		h.memory.give(n)
+		return
 	}
 }
 

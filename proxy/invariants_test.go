@@ -176,11 +176,23 @@ func TestI3OneResponse(t *testing.T) {
 }
 
 // compareSpliced compares the client's events behind the n-th resample with the
-// frames the upstream sent for it: the same, but for output_index,
-// sequence_number, the response id, and lifecycle events the client had.
+// frames the upstream sent for it.
 func compareSpliced(t *testing.T, raw string, n int, upstream []string) {
 	t.Helper()
-	before, _, _ := strings.Cut(raw, fmt.Sprintf(": doomproxy resample=%d ", n))
+	if err := spliced(t, raw, fmt.Sprintf(": doomproxy resample=%d ", n), strings.Join(upstream, "")); err != nil {
+		t.Error(err)
+	}
+}
+
+// spliced returns how the client's events behind a marker differ from those that
+// the upstream sent for that attempt: they are the same, but for output_index,
+// sequence_number, the response id, and lifecycle events the client had.
+func spliced(t *testing.T, raw, marker, upstream string) error {
+	t.Helper()
+	before, behind, ok := strings.Cut(raw, marker)
+	if !ok {
+		return fmt.Errorf("no %q in:\n%s", marker, raw)
+	}
 	had := map[string]bool{}
 	shift := 0
 	for _, e := range events(t, before) {
@@ -191,7 +203,7 @@ func compareSpliced(t *testing.T, raw string, n int, upstream []string) {
 	}
 	var want []event
 	preamble := true
-	for _, e := range events(t, strings.Join(upstream, "")) {
+	for _, e := range events(t, upstream) {
 		lifecycle := slices.Contains([]string{"response.created", "response.queued", "response.in_progress"}, e.typ())
 		preamble = preamble && lifecycle
 		if lifecycle && preamble && had[e.typ()] || e.typ() == "response.doom_loop_check" {
@@ -199,18 +211,18 @@ func compareSpliced(t *testing.T, raw string, n int, upstream []string) {
 		}
 		want = append(want, e)
 	}
-	got := slices.DeleteFunc(afterSplice(t, raw, n), func(e event) bool {
+	got := slices.DeleteFunc(events(t, behind), func(e event) bool {
 		_, numbered := e.number("sequence_number")
 		return e.typ() == "response.in_progress" && !numbered // the proxy's own, to keep the client waiting
 	})
 	if len(got) != len(want) {
-		t.Fatalf("got %d events behind the splice: %v\nwant %d: %v", len(got), types(got), len(want), types(want))
+		return fmt.Errorf("got %d events behind the splice: %v\nwant %d: %v", len(got), types(got), len(want), types(want))
 	}
 	for i := range want {
 		g, w := got[i], want[i]
 		if wi, ok := w.number("output_index"); ok {
 			if gi, _ := g.number("output_index"); gi != wi+shift {
-				t.Errorf("event %d: got output_index %d, want %d", i, gi, wi+shift)
+				return fmt.Errorf("event %d: got output_index %d, want %d", i, gi, wi+shift)
 			}
 		}
 		for _, e := range []event{g, w} {
@@ -221,9 +233,10 @@ func compareSpliced(t *testing.T, raw string, n int, upstream []string) {
 			}
 		}
 		if g.name != w.name || fmt.Sprint(g.data) != fmt.Sprint(w.data) {
-			t.Errorf("event %d: got %s %v\nwant %s %v", i, g.name, g.data, w.name, w.data)
+			return fmt.Errorf("event %d: got %s %v\nwant %s %v", i, g.name, g.data, w.name, w.data)
 		}
 	}
+	return nil
 }
 
 // I4: no more attempts than the budgets give.

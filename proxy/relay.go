@@ -210,6 +210,12 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
 		x.letGo(a)
 		x.forwardTail(a, &ev)
+		if len(tail.Raw) > 0 && !errors.Is(err, io.EOF) && x.whole == nil {
+			// Many clients take no event without the blank line that was lost.
+			x.write([]byte("\n\n"))
+			x.flush()
+			x.rec.frames[recovery.Synthesized]++
+		}
 	case otherDialect && !a.looped && x.cuts+x.retries == 0 && x.whole == nil:
 		// No stream of a response: it ends as it ended.
 		x.letGo(a)
