@@ -3,13 +3,14 @@
 BENCH    ?= .
 COUNT    ?= 1
 FUZZTIME ?= 20s
+SOAK     ?= 60s
 
 GOLANGCI = go tool -modfile=tools/go.mod golangci-lint
 GOSEC    = go tool -modfile=tools/go.mod gosec -quiet -exclude=G104 -exclude-dir=e2e \
 	-nosec-require-rules -nosec-require-justification
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint gosec vuln fmt fuzz bench e2e demo ci
+.PHONY: help build test race lint gosec vuln fmt fuzz soak bench e2e demo ci
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ fmt: ## format all code
 
 fuzz: ## each fuzz target for FUZZTIME (20s)
 	FUZZTIME=$(FUZZTIME) .ci/check fuzz
+
+soak: ## 500 streams at a time with loops, faults and cancels, for SOAK (60s)
+	go test -count 1 -run '^TestSoak$$' -v ./proxy -soak $(SOAK)
 
 bench: ## benchmarks that match BENCH (all), COUNT (1) times
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...

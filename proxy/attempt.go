@@ -61,7 +61,7 @@ func (x *exchange) begin(kind string) *attempt {
 func (a *attempt) end() {
 	if a.cancel != nil {
 		a.cancel()
-		a.body.Close() // the transport may take its time
+		a.body.Close() //nolint:errcheck // it has none; the transport may take its time
 	}
 	if a.linger != nil {
 		a.linger.Stop()

@@ -247,11 +247,17 @@ func orDefault[T comparable](v, def T) T {
 // ServeHTTP implements http.Handler. It panics with http.ErrAbortHandler where
 // a started response must not look complete.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !isOwnTarget(r) || !p.authorized(r) {
-		p.serve(w, r) // which refuses it
-		return
+	switch {
+	case !isOwnTarget(r):
+		p.refuse(w, r, http.StatusBadRequest, "unsupported_target",
+			"the request target must be a path without dot segments: this is no proxy for other hosts")
+	case p.cfg.Authorize != nil && !p.cfg.Authorize(r.Header.Get(headerToken)):
+		w.Header().Set("WWW-Authenticate", headerToken)
+		p.refuse(w, r, http.StatusUnauthorized, "unauthorized",
+			"the header "+headerToken+" is missing or holds none of the tokens of this proxy")
+	default:
+		p.router.ServeHTTP(w, r)
 	}
-	p.router.ServeHTTP(w, r)
 }
 
 // isOwnTarget reports whether a request is for a path on this server. One with
@@ -264,11 +270,8 @@ func isOwnTarget(r *http.Request) bool {
 	return !slices.Contains(path, ".") && !slices.Contains(path, "..")
 }
 
+// headerToken is the header of Config.Authorize.
 const headerToken = "X-Doomproxy-Token" // #nosec G101 -- the name of a header
-
-func (p *Proxy) authorized(r *http.Request) bool {
-	return p.cfg.Authorize == nil || p.cfg.Authorize(r.Header.Get(headerToken))
-}
 
 // root tells who opens the base URL in a browser what it is.
 func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
@@ -281,21 +284,20 @@ func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, "doomproxy: point your agent's base URL here, it forwards to a Responses-style API and ends doom loops.\n%s\n", admin) //nolint:errcheck // nobody to tell
 }
 
+// refuse answers a request that is not served.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	rec := p.newRecord(w, r)
+	defer rec.finish()
+	rec.reject(w, status, code, message)
+}
+
 // serve handles one request that is for the upstream.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	rec := p.newRecord(w, r)
 	defer rec.finish()
 	w.Header().Set(headerRequestID, rec.id)
 
-	switch {
-	case !isOwnTarget(r):
-		rec.reject(w, http.StatusBadRequest, "unsupported_target", "the request target must be a path without dot segments: this is no proxy for other hosts")
-		return
-	case !p.authorized(r):
-		w.Header().Set("WWW-Authenticate", headerToken)
-		rec.reject(w, http.StatusUnauthorized, "unauthorized", "the header "+headerToken+" is missing or holds none of the tokens of this proxy")
-		return
-	case r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+	if r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		// Some clients try this first, and fall back to HTTP at this answer.
 		w.Header().Set("Upgrade", "HTTP/1.1")
 		rec.reject(w, http.StatusUpgradeRequired, "no_websocket", "responses are served over HTTP, not over a WebSocket")

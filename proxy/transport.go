@@ -62,7 +62,7 @@ type TLSFiles struct {
 	ClientCert, ClientKey string
 }
 
-// TLSTransport is an http.RoundTripper like that of NewTransport, with
+// TLSTransport is an http.RoundTripper with
 // certificates from files that are read again when they change. New connections
 // are made with the new ones; requests that are under way go on, and then their
 // connections are used no more.
@@ -75,6 +75,7 @@ type TLSTransport struct {
 	// a time, which waits for it; nil means that nobody is told.
 	OnError func(error)
 
+	base     *http.Transport
 	files    TLSFiles
 	interval time.Duration // between two looks at the files
 	current  atomic.Pointer[http.Transport]
@@ -85,10 +86,11 @@ type TLSTransport struct {
 	loaded []fs.FileInfo // of what current was made from
 }
 
-// NewTLSTransport returns a TLSTransport for files. None at all are fine. Its
-// error wraps ErrTLSFiles.
-func NewTLSTransport(files TLSFiles) (*TLSTransport, error) {
-	t := &TLSTransport{files: files, interval: tlsFilesInterval, looked: time.Now()}
+// NewTLSTransport returns a TLSTransport for files, which is like base in all
+// else; base itself is not used, and must not change any more. No files at all
+// are fine. The error wraps ErrTLSFiles.
+func NewTLSTransport(base *http.Transport, files TLSFiles) (*TLSTransport, error) {
+	t := &TLSTransport{base: base, files: files, interval: tlsFilesInterval, looked: time.Now()}
 	if err := t.load(); err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func (t *TLSTransport) load() error {
 		}
 		return nil
 	}
-	next := NewTransport()
+	next := t.base.Clone()
 	next.TLSClientConfig = config
 	t.loaded = now
 	if old := t.current.Swap(next); old != nil {

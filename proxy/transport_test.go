@@ -126,7 +126,7 @@ func write(t *testing.T, dir, name string, text []byte) string {
 // newTLSTransport returns a transport that looks at its files at each request.
 func newTLSTransport(t *testing.T, files proxy.TLSFiles) *proxy.TLSTransport {
 	t.Helper()
-	tr, err := proxy.NewTLSTransport(files)
+	tr, err := proxy.NewTLSTransport(proxy.NewTransport(), files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,7 +474,7 @@ func TestNewTLSTransportRefusesFiles(t *testing.T) {
 		"missing key":       {proxy.TLSFiles{ClientCert: cert, ClientKey: missing}, []string{"client_cert", cert, "client_key", missing}},
 		"bad authority too": {proxy.TLSFiles{CA: empty, ClientCert: cert, ClientKey: key}, []string{"ca_file", empty}},
 	} {
-		tr, err := proxy.NewTLSTransport(tc.files)
+		tr, err := proxy.NewTLSTransport(proxy.NewTransport(), tc.files)
 		if tr != nil || !errors.Is(err, proxy.ErrTLSFiles) {
 			t.Errorf("%s: got %v, want ErrTLSFiles", name, err)
 			continue
@@ -488,7 +488,7 @@ func TestNewTLSTransportRefusesFiles(t *testing.T) {
 			t.Errorf("%s: the error tells of the key: %v", name, err)
 		}
 	}
-	tr, err := proxy.NewTLSTransport(proxy.TLSFiles{CA: authority, ClientCert: cert, ClientKey: key})
+	tr, err := proxy.NewTLSTransport(proxy.NewTransport(), proxy.TLSFiles{CA: authority, ClientCert: cert, ClientKey: key})
 	if err != nil {
 		t.Fatalf("good files: got %v", err)
 	}

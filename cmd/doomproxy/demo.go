@@ -147,12 +147,12 @@ func (p plan) stage(ctx context.Context, log *slog.Logger) (st *stage, stop func
 			}
 		}()
 	}
-	u, err := url.Parse(origin(listeners[0]) + "/v1")
+	u, err := url.Parse(origin("http", listeners[0]) + "/v1")
 	if err != nil {
 		return nil, nil, err
 	}
 	st = &stage{
-		upstream: u.String(), proxy: origin(listeners[1]) + "/v1", admin: origin(listeners[2]),
+		upstream: u.String(), proxy: origin("http", listeners[1]) + "/v1", admin: origin("http", listeners[2]),
 		policy: recovery.Policy{MaxRetries: recovery.DefaultMaxRetries}.Clamped(),
 		seen:   newWatcher(p.script),
 	}
@@ -170,12 +170,12 @@ func (p plan) stage(ctx context.Context, log *slog.Logger) (st *stage, stop func
 	for i, h := range []http.Handler{
 		&simulate.Server{Script: st.seen.script, Keep: 100}, handler, (&admin.Server{Gatherer: reg}).Handler(),
 	} {
-		servers = append(servers, start(listeners[i], h, log, failed))
+		servers = append(servers, start(listeners[i], newServer(h), log, failed))
 	}
 	return st, func() {
 		transport.CloseIdleConnections()
 		for _, s := range servers {
-			s.stop(0)
+			s.stopWithin(0)
 		}
 		st.seen.wait()
 	}, nil

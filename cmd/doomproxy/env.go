@@ -31,7 +31,9 @@ const (
 func readEnvironment(table []*setting, env []string) (vars map[string]string, notes []note) {
 	var known []string
 	for _, st := range table {
-		known = append(known, st.variables()...)
+		for _, name := range st.variables() {
+			known = append(known, name, name+fileSuffix)
+		}
 	}
 	vars = map[string]string{}
 	for _, entry := range slices.Sorted(slices.Values(env)) {
@@ -52,27 +54,35 @@ func readEnvironment(table []*setting, env []string) (vars map[string]string, no
 // fromEnvironment finds the text of a setting in its variables, and the name of
 // the one that holds it.
 func (st *setting) fromEnvironment(vars map[string]string) (text, source string, err error) {
+	var given []string
 	for _, name := range st.variables() {
-		t, ok := vars[name]
-		if !ok || t == "" && (!st.empty || strings.HasSuffix(name, fileSuffix)) {
-			continue
+		if t, ok := vars[name]; ok && (t != "" || st.empty) {
+			given = append(given, name)
 		}
-		if source != "" {
-			return "", "", fmt.Errorf("both %s and %s are set, want one of them", source, name)
+		if vars[name+fileSuffix] != "" {
+			given = append(given, name+fileSuffix)
 		}
-		if strings.HasSuffix(name, fileSuffix) {
-			if t, err = readText(t); err != nil {
-				return "", "", fmt.Errorf("%s: %w", name, err)
-			}
+	}
+	switch len(given) {
+	case 0:
+		return "", "", nil
+	case 1:
+		source = given[0]
+	default:
+		return "", "", fmt.Errorf("both %s and %s are set, want one of them", given[0], given[1])
+	}
+	text = vars[source]
+	if !slices.Contains(st.variables(), source) {
+		if text, err = readText(text); err != nil {
+			return "", "", fmt.Errorf("%s: %w", source, err)
 		}
-		text, source = t, name
 	}
 	return text, source, nil
 }
 
 // readText returns what a file holds, without the line end behind it.
 func readText(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) // #nosec G304 -- the operator names the file
 	if err != nil {
 		return "", err
 	}

@@ -41,7 +41,10 @@ func main() {
 
 // run executes one command line. It ends early, and in order, with ctx.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) error {
-	a := &app{stdout: stdout, stderr: stderr, env: env, grace: shutdownGrace, plan: defaultPlan()}
+	a := &app{
+		stdout: stdout, stderr: stderr, env: env, plan: defaultPlan(),
+		timeout: context.WithTimeout, every: rereadInterval,
+	}
 	return a.run(ctx, args)
 }
 
@@ -70,9 +73,13 @@ func (e *usageError) Unwrap() error { return e.err }
 // app is what the commands have in common.
 type app struct {
 	stdout, stderr io.Writer
-	env            []string      // as os.Environ gives it
-	grace          time.Duration // how long a running request may go on at the end
-	plan           plan          // what the demo plays
+	env            []string // as os.Environ gives it
+	plan           plan     // what the demo plays
+
+	// timeout is context.WithTimeout, but in tests; it bounds the steps of a
+	// shutdown.
+	timeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
+	every   time.Duration // between two looks at files that may have changed
 }
 
 func (a *app) run(ctx context.Context, args []string) error {

@@ -70,7 +70,12 @@ func begin(t *testing.T, change func(*app), env []string, args ...string) *comma
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &command{stop: cancel, done: make(chan error, 1)}
-	a := &app{stdout: &c.stdout, stderr: &c.stderr, env: env, grace: 5 * time.Second, plan: defaultPlan()}
+	a := &app{
+		stdout: &c.stdout, stderr: &c.stderr, env: env, plan: defaultPlan(),
+		timeout: func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, min(d, 5*time.Second))
+		},
+	}
 	if change != nil {
 		change(a)
 	}
@@ -207,6 +212,23 @@ func TestUsageErrors(t *testing.T) {
 				t.Errorf("got more than the error: %s", &out)
 			}
 		})
+	}
+}
+
+// Settings that go together: one is missing.
+func TestIncompleteSettings(t *testing.T) {
+	for env, want := range map[string]string{
+		"DOOMPROXY_TLS_CERT=c.pem":                                        "only one of tls.cert and tls.key is set, want both or neither",
+		"DOOMPROXY_TLS_KEY=k.pem":                                         "only one of tls.cert and tls.key is set, want both or neither",
+		"DOOMPROXY_UPSTREAMS_DEFAULT_CLIENT_CERT=c.pem":                   "only one of upstreams.default.client_cert and upstreams.default.client_key is set",
+		"DOOMPROXY_UPSTREAMS_DEFAULT_CLIENT_KEY_FILE=" + file(t, "k.pem"): "only one of upstreams.default.client_cert and upstreams.default.client_key is set",
+	} {
+		var told bytes.Buffer
+		code := report(&told, begin(t, nil, []string{env}, "serve", "--upstream", nowhere, "--listen", "127.0.0.1:0", "--admin-listen", "").wait(t))
+		if code != 2 {
+			t.Errorf("%s: got exit code %d, want 2", env, code)
+		}
+		wantText(t, told.String(), want)
 	}
 }
 

@@ -29,16 +29,16 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: `Runs the proxy until it is interrupted. Give your agent the base URL that it
 prints, in place of the API's; the agent's own key and model go through.
 
-The first interrupt lets running streams end, for 30 s at most; the second one
-ends at once.` + environmentHelp(table),
+After the first interrupt running streams may end by themselves, for the time of
+shutdown.grace (30 s). The second one ends all at once.` + environmentHelp(table),
 		Example: `  doomproxy serve --upstream https://api.x.ai/v1
   doomproxy serve --upstream https://api.openai.com/v1 --mode observe --log-format json
   DOOMPROXY_UPSTREAM=https://openrouter.ai/api/v1 doomproxy serve --listen 127.0.0.1:8080`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := s.read(table, a.env)
-			if err == nil && s.proxy.Upstream == nil {
-				err = errors.New("--upstream is required: the base URL that the agent would use without the proxy")
+			if err == nil {
+				err = s.complete()
 			}
 			if err != nil {
 				return &usageError{cmd.CommandPath(), err}
@@ -83,6 +83,21 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 	for _, n := range s.notes {
 		n(log)
 	}
+	authorize, err := a.authorizer(s.tokens, log)
+	if err != nil {
+		return err
+	}
+	secure, err := a.secure(s.tls, log)
+	if err != nil {
+		return err
+	}
+	base := proxy.NewTransport()
+	base.ResponseHeaderTimeout = s.responseHeaderTimeout
+	transport, err := proxy.NewTLSTransport(base, s.upstreamTLS)
+	if err != nil {
+		return fmt.Errorf("upstreams.default: %w", err)
+	}
+	transport.OnError = func(err error) { log.Warn(badChange, "setting", "upstreams.default", "error", err) }
 	agents, err := listen(ctx, "--listen", s.listen)
 	if err != nil {
 		return err
@@ -98,17 +113,17 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 		}
 		defer operators.Close()
 	}
-	if !loopback(agents) {
-		log.Warn("other machines may reach the proxy: whoever does can use it", "listen", agents.Addr().String())
+	if authorize == nil && !loopback(agents) {
+		log.Warn("other machines may reach the proxy, and without auth.tokens whoever does can use it", "listen", agents.Addr().String())
 	}
 
 	reg := prometheus.NewRegistry()
-	transport := proxy.NewTransport()
 	defer transport.CloseIdleConnections()
 	cfg := s.proxy
 	cfg.Transport, cfg.Logger, cfg.Metrics = transport, log, metrics.New(reg, newBuild().metrics())
+	cfg.Authorize = authorize
 	if operators != nil {
-		cfg.AdminURL = origin(operators)
+		cfg.AdminURL = origin("http", operators)
 	}
 	var p atomic.Pointer[proxy.Proxy]
 	store, kind, err := a.openLedger(s, agents, log, func(err error) {
@@ -127,11 +142,11 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 	}
 	p.Store(handler)
 	counting := make(chan struct{})
-	ctx, cancel := context.WithCancel(ctx)
+	still, cancel := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
 	defer func() { cancel(); <-counting }()
 	go func() {
 		defer close(counting)
-		countLedger(ctx, store, cfg.Metrics)
+		countLedger(still, store, cfg.Metrics)
 	}()
 
 	var ready atomic.Bool
@@ -139,27 +154,27 @@ func (a *app) serve(ctx context.Context, s *settings) error {
 	if operators != nil {
 		adm := &admin.Server{Gatherer: reg, Ready: ready.Load}
 		// Stopped last: it tells that the proxy is not ready while that drains.
-		defer start(operators, adm.Handler(), log, failed).stop(time.Second)
+		defer start(operators, newServer(adm.Handler()), log, failed).stopWithin(time.Second)
 	}
-	srv := start(agents, handler, log, failed)
+	front := newServer(handler)
+	front.TLSConfig, front.MaxHeaderBytes, front.ReadHeaderTimeout = secure, s.header, s.headerTimeout
+	srv := start(agents, front, log, failed)
 	ready.Store(true)
 	a.announce(s, agents, operators, kind)
 
 	select {
 	case <-ctx.Done():
-		log.Info("shutting down", "grace", a.grace, "running", srv.running.Load())
 	case err = <-failed:
 	}
 	ready.Store(false)
-	srv.stop(a.grace)
-	return err
+	return errors.Join(err, a.drain(ctx, srv, s.shutdown, failed, log))
 }
 
 // announce prints where everything is.
 func (a *app) announce(s *settings, agents, operators net.Listener, ledgerKind string) {
 	adminText := "off"
 	if operators != nil {
-		adminText = origin(operators) + "  (/metrics, /healthz, /readyz)"
+		adminText = origin("http", operators) + "  (/metrics, /healthz, /readyz)"
 	}
 	mode := string(s.proxy.Mode)
 	switch s.proxy.Mode {
@@ -170,10 +185,17 @@ func (a *app) announce(s *settings, agents, operators net.Listener, ledgerKind s
 	case proxy.ModeEnforce:
 		mode += fmt.Sprintf(": a loop is cut, %d times a request at most", s.proxy.Policy.MaxRetries)
 	}
+	scheme, hint := "http", "give this one to your agent"
+	if s.tls.cert != "" {
+		scheme = "https"
+	}
+	if len(s.tokens) > 0 {
+		hint += ", and a token to send in x-doomproxy-token"
+	}
 	b := newBuild()
 	fmt.Fprintf(a.stdout, "doomproxy %s (%s)\n", b.version, b.commit)
 	fmt.Fprintf(a.stdout, "  listening  %s\n", agents.Addr())
-	fmt.Fprintf(a.stdout, "  base URL   %s/v1  (give this one to your agent)\n", origin(agents))
+	fmt.Fprintf(a.stdout, "  base URL   %s/v1  (%s)\n", origin(scheme, agents), hint)
 	fmt.Fprintf(a.stdout, "  admin      %s\n", adminText)
 	fmt.Fprintf(a.stdout, "  upstream   %s\n", upstreamText(s.proxy.Upstream))
 	fmt.Fprintf(a.stdout, "  mode       %s\n", mode)

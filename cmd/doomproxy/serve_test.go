@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,9 +27,14 @@ func serve(t *testing.T, change func(*app), upstream string, args ...string) *co
 	return c
 }
 
+// env gives a command environment variables.
+func env(vars ...string) func(*app) {
+	return func(a *app) { a.env = append(a.env, vars...) }
+}
+
 func (c *command) base(t *testing.T) string {
 	t.Helper()
-	return c.stdout.find(t, `base URL +(http://\S+)`)
+	return c.stdout.find(t, `base URL +(https?://\S+)`)
 }
 
 func (c *command) admin(t *testing.T) string {
@@ -112,19 +116,7 @@ func TestShutdownLetsStreamsEnd(t *testing.T) {
 	c.stop()
 	c.stderr.find(t, `shutting down.*running=1`)
 
-	address := strings.TrimSuffix(strings.TrimPrefix(c.base(t), "http://"), "/v1")
-	refused := func() bool {
-		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			conn.Close()
-		}
-		return errors.Is(err, syscall.ECONNREFUSED)
-	}
-	for deadline := time.Now().Add(5 * time.Second); !refused(); <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the listener stays open")
-		}
-	}
+	wantRefused(t, c.address(t))
 	if status, _ := get(t, c.admin(t)+"/readyz"); status != http.StatusServiceUnavailable {
 		t.Errorf("got status %d of /readyz, want 503", status)
 	}
@@ -142,16 +134,16 @@ func TestShutdownLetsStreamsEnd(t *testing.T) {
 
 func TestShutdownDropsWhatIsLeft(t *testing.T) {
 	upstream, _ := slow(t)
-	c := serve(t, func(a *app) { a.grace = 20 * time.Millisecond }, upstream)
+	c := serve(t, env("DOOMPROXY_SHUTDOWN_GRACE=20ms"), upstream)
 	stream := post(t, c.base(t))
 	c.stop()
-	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("the stream ended as if it were complete")
+	if _, err := io.ReadAll(stream); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the stream ended with %v, want %v", err, io.ErrUnexpectedEOF)
 	}
 	if err := c.wait(t); err != nil {
 		t.Errorf("got %v, want a regular end", err)
 	}
-	wantText(t, c.stderr.String(), "outcome=client_gone")
+	wantText(t, c.stderr.String(), "outcome=cancelled")
 }
 
 func TestServeRefuses(t *testing.T) {
@@ -195,13 +187,13 @@ func TestServerLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(l, http.NotFoundHandler(), slog.New(slog.DiscardHandler), make(chan error, 1))
-	defer s.stop(0)
-	if h := &s.http; h.ReadHeaderTimeout != 10*time.Second || h.IdleTimeout != 2*time.Minute || h.ReadTimeout != 0 || h.WriteTimeout != 0 {
+	s := start(l, &http.Server{Handler: http.NotFoundHandler()}, slog.New(slog.DiscardHandler), make(chan error, 1))
+	defer s.stopWithin(0)
+	if h := s.http; h.ReadHeaderTimeout != 10*time.Second || h.IdleTimeout != 2*time.Minute || h.ReadTimeout != 0 || h.WriteTimeout != 0 {
 		t.Errorf("got time-outs of %v for headers, %v idle, %v to read, %v to write, want 10s, 2m, none, none",
 			h.ReadHeaderTimeout, h.IdleTimeout, h.ReadTimeout, h.WriteTimeout)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin(l), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, origin("http", l), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +205,37 @@ func TestServerLimits(t *testing.T) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("got status %d for a large header, want 431", resp.StatusCode)
+	}
+}
+
+func TestServeLimits(t *testing.T) {
+	_, upstream, _ := gated(t, 0)
+	c := serve(t, env("DOOMPROXY_LIMITS_HEADER=1KiB", "DOOMPROXY_LIMITS_CONCURRENT=1"), upstream)
+	// net/http reads up to 4 KiB more than the limit.
+	resp := do(t, direct(), http.MethodGet, c.base(t)+"/models", "", "X-Large", strings.Repeat("x", 6<<10))
+	if resp.status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("got status %d for a large header, want 431", resp.status)
+	}
+	post(t, c.base(t))
+	resp = do(t, direct(), http.MethodPost, c.base(t)+"/responses", streamBody)
+	if resp.status != http.StatusServiceUnavailable || resp.header.Get("Retry-After") != "1" {
+		t.Errorf("got status %d and Retry-After %q for one request too many, want 503 and 1", resp.status, resp.header.Get("Retry-After"))
+	}
+
+	impatient := serve(t, env("DOOMPROXY_LIMITS_HEADER_TIMEOUT=20ms"), upstream)
+	conn, err := net.Dial("tcp", impatient.address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(conn); err != nil || len(b) > 0 {
+		t.Errorf("got %q and %v for headers that do not end, want the connection closed", b, err)
 	}
 }
 

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/spf13/pflag"
@@ -58,6 +60,17 @@ func TestSettings(t *testing.T) {
 	}
 	reminder := func(s *settings) any { return s.proxy.Reminder }
 	adminListen := func(s *settings) any { return s.adminListen }
+	retry := func(s *settings) any {
+		r := s.proxy.Retry
+		return fmt.Sprint(r.MaxRetries, " ", r.MaxWait, " ", r.Backoff, " ", joined(r.On), " ", r.IdleTimeout)
+	}
+	noRetryOn := func(s *settings) any { return s.proxy.Retry.On != nil && len(s.proxy.Retry.On) == 0 }
+	limits := func(s *settings) any {
+		p := s.proxy
+		return fmt.Sprint(p.MaxMemory, p.MaxConcurrent, p.ClientTimeout, p.Silence, s.header, s.headerTimeout)
+	}
+	upstreamTLS := func(s *settings) any { return s.upstreamTLS }
+	tokens := func(s *settings) any { return fmt.Sprint(s.tokens) }
 
 	for name, test := range map[string]struct {
 		args []string
@@ -97,6 +110,22 @@ func TestSettings(t *testing.T) {
 		"frame":                  {env: []string{"DOOMPROXY_LIMITS_FRAME=1KiB"}, get: func(s *settings) any { return s.proxy.MaxFrame }, want: 1024},
 		"log level":              {env: []string{"DOOMPROXY_LOG_LEVEL=debug"}, get: func(s *settings) any { return s.logLevel }, want: slog.LevelDebug},
 		"log format":             {args: []string{"--log-format", "json"}, get: func(s *settings) any { return s.logFormat }, want: "json"},
+
+		"retry default":       {get: retry, want: "2 30s exponential connect,rate_limit,server,drop,failed_event,empty 4m0s"},
+		"retry":               {env: []string{"DOOMPROXY_RETRY_MAX_RETRIES=10", "DOOMPROXY_RETRY_MAX_WAIT=1m", "DOOMPROXY_RETRY_BACKOFF=fixed", "DOOMPROXY_RETRY_ON=drop, idle", "DOOMPROXY_RETRY_IDLE_TIMEOUT=90s"}, get: retry, want: "10 1m0s fixed drop,idle 1m30s"},
+		"no retries":          {env: []string{"DOOMPROXY_RETRY_MAX_RETRIES=0"}, get: func(s *settings) any { return s.proxy.Retry.MaxRetries }, want: 0},
+		"retry on nothing":    {env: []string{"DOOMPROXY_RETRY_ON="}, get: noRetryOn, want: true},
+		"retry on none":       {env: []string{"DOOMPROXY_RETRY_ON=none"}, get: noRetryOn, want: true},
+		"limits default":      {get: limits, want: "1073741824 0 1m0s 10m0s 1048576 10s"},
+		"limits":              {env: []string{"DOOMPROXY_LIMITS_MEMORY=3GiB", "DOOMPROXY_LIMITS_CONCURRENT=7", "DOOMPROXY_LIMITS_CLIENT_TIMEOUT=5s", "DOOMPROXY_LIMITS_SILENCE=2m", "DOOMPROXY_LIMITS_HEADER=64KiB", "DOOMPROXY_LIMITS_HEADER_TIMEOUT=3s"}, get: limits, want: "3221225472 7 5s 2m0s 65536 3s"},
+		"most memory":         {env: []string{"DOOMPROXY_LIMITS_MEMORY=1TiB"}, get: func(s *settings) any { return s.proxy.MaxMemory }, want: int64(1 << 40)},
+		"shutdown default":    {get: func(s *settings) any { return s.shutdown }, want: shutdownSettings{0, 30 * time.Second}},
+		"shutdown":            {env: []string{"DOOMPROXY_SHUTDOWN_DELAY=5s", "DOOMPROXY_SHUTDOWN_GRACE=15m"}, get: func(s *settings) any { return s.shutdown }, want: shutdownSettings{5 * time.Second, 15 * time.Minute}},
+		"TLS":                 {env: []string{"DOOMPROXY_TLS_CERT=a.pem", "DOOMPROXY_TLS_KEY=b.pem"}, get: func(s *settings) any { return s.tls }, want: tlsFiles{"a.pem", "b.pem"}},
+		"TLS of the upstream": {env: []string{"DOOMPROXY_UPSTREAMS_DEFAULT_CA_FILE=ca.pem", "DOOMPROXY_UPSTREAMS_DEFAULT_CLIENT_CERT=a.pem", "DOOMPROXY_UPSTREAMS_DEFAULT_CLIENT_KEY=b.pem"}, get: upstreamTLS, want: proxy.TLSFiles{CA: "ca.pem", ClientCert: "a.pem", ClientKey: "b.pem"}},
+		"path in a file":      {env: []string{"DOOMPROXY_UPSTREAMS_DEFAULT_CA_FILE_FILE=" + file(t, "ca.pem\n")}, get: upstreamTLS, want: proxy.TLSFiles{CA: "ca.pem"}},
+		"no tokens":           {get: tokens, want: "[]"},
+		"tokens":              {env: []string{"DOOMPROXY_AUTH_TOKENS=a=/run/a, b-2=/run/b=c"}, get: tokens, want: "[{a /run/a} {b-2 /run/b=c}]"},
 
 		"file":               {env: []string{"DOOMPROXY_RECOVERY_REMINDER_FILE=" + file(t, "two\nlines\r\n")}, get: reminder, want: "two\nlines"},
 		"file for short":     {env: []string{"DOOMPROXY_UPSTREAM_FILE=" + file(t, "http://h\n")}, get: upstream, want: "=http://h"},
@@ -153,6 +182,36 @@ func TestSettingsRefused(t *testing.T) {
 		"two names":          {env: []string{"DOOMPROXY_UPSTREAM=http://a", "DOOMPROXY_UPSTREAMS_DEFAULT_URL=http://b"}, want: []string{"both DOOMPROXY_UPSTREAMS_DEFAULT_URL and DOOMPROXY_UPSTREAM"}},
 		"password":           {args: []string{"--upstream=https://user:hunter2@h/v1?key=hunter2"}, want: []string{`"…@h/v1?…"`, "without user name"}},
 		"secret in the path": {args: []string{"--upstream=https://h:port/v1?key=hunter2"}, want: []string{`"https://h:port/v1?…"`}},
+
+		"retries":              {env: []string{"DOOMPROXY_RETRY_MAX_RETRIES=11"}, want: []string{"retry.max_retries (DOOMPROXY_RETRY_MAX_RETRIES)", `"11"`, "0 to 10"}},
+		"negative retries":     {env: []string{"DOOMPROXY_RETRY_MAX_RETRIES=-1"}, want: []string{"retry.max_retries", `"-1"`, "0 to 10"}},
+		"wait":                 {env: []string{"DOOMPROXY_RETRY_MAX_WAIT=30"}, want: []string{"retry.max_wait (DOOMPROXY_RETRY_MAX_WAIT)", `"30"`, "30s", "at least 10ms"}},
+		"no wait":              {env: []string{"DOOMPROXY_RETRY_MAX_WAIT=0s"}, want: []string{"retry.max_wait", "at least 10ms"}},
+		"backoff":              {env: []string{"DOOMPROXY_RETRY_BACKOFF=random"}, want: []string{"retry.backoff (DOOMPROXY_RETRY_BACKOFF)", `"random"`, "exponential, linear or fixed"}},
+		"failure":              {env: []string{"DOOMPROXY_RETRY_ON=connect,timeout"}, want: []string{"retry.on (DOOMPROXY_RETRY_ON)", `"connect,timeout"`, "none, or some of these with commas between: connect,rate_limit,server,drop,failed_event,empty,idle"}},
+		"none and a failure":   {env: []string{"DOOMPROXY_RETRY_ON=none,drop"}, want: []string{"retry.on", `"none,drop"`}},
+		"failure without name": {env: []string{"DOOMPROXY_RETRY_ON=drop,"}, want: []string{"retry.on", `"drop,"`}},
+		"idle time-out":        {env: []string{"DOOMPROXY_RETRY_IDLE_TIMEOUT=-1s"}, want: []string{"retry.idle_timeout (DOOMPROXY_RETRY_IDLE_TIMEOUT)", `"-1s"`, "at least 10ms"}},
+		"memory":               {env: []string{"DOOMPROXY_LIMITS_MEMORY=2TiB"}, want: []string{"limits.memory (DOOMPROXY_LIMITS_MEMORY)", `"2TiB"`, "1 to 1TiB"}},
+		"much more memory":     {env: []string{"DOOMPROXY_LIMITS_MEMORY=9223372036854775807GiB"}, want: []string{"limits.memory"}},
+		"body beyond":          {env: []string{"DOOMPROXY_LIMITS_BODY=1TiB"}, want: []string{"limits.body", "1 to 1GiB"}},
+		"concurrent":           {env: []string{"DOOMPROXY_LIMITS_CONCURRENT=-1"}, want: []string{"limits.concurrent (DOOMPROXY_LIMITS_CONCURRENT)", `"-1"`, "0 to 1000000"}},
+		"client time-out":      {env: []string{"DOOMPROXY_LIMITS_CLIENT_TIMEOUT=0"}, want: []string{"limits.client_timeout (DOOMPROXY_LIMITS_CLIENT_TIMEOUT)", `"0"`, "at least 10ms"}},
+		"silence":              {env: []string{"DOOMPROXY_LIMITS_SILENCE=off"}, want: []string{"limits.silence (DOOMPROXY_LIMITS_SILENCE)", `"off"`, "at least 10ms"}},
+		"endless silence":      {env: []string{"DOOMPROXY_LIMITS_SILENCE=2000000h"}, want: []string{"limits.silence", `"2000000h"`, "at most 87600h"}},
+		"header":               {env: []string{"DOOMPROXY_LIMITS_HEADER=17MiB"}, want: []string{"limits.header (DOOMPROXY_LIMITS_HEADER)", `"17MiB"`, "1 to 16MiB"}},
+		"header time-out":      {env: []string{"DOOMPROXY_LIMITS_HEADER_TIMEOUT=ten"}, want: []string{"limits.header_timeout (DOOMPROXY_LIMITS_HEADER_TIMEOUT)", `"ten"`, "at least 10ms"}},
+		"delay of the end":     {env: []string{"DOOMPROXY_SHUTDOWN_DELAY=-5s"}, want: []string{"shutdown.delay (DOOMPROXY_SHUTDOWN_DELAY)", `"-5s"`, "at least 0s"}},
+		"grace":                {env: []string{"DOOMPROXY_SHUTDOWN_GRACE=long"}, want: []string{"shutdown.grace (DOOMPROXY_SHUTDOWN_GRACE)", `"long"`, "at least 0s"}},
+		"certificate itself":   {env: []string{"DOOMPROXY_TLS_CERT_FILE=" + file(t, "-----BEGIN CERTIFICATE-----\nhunter2\n")}, want: []string{"tls.cert (DOOMPROXY_TLS_CERT_FILE)", `"…"`, "the path of a file"}},
+		"key itself":           {env: []string{"DOOMPROXY_TLS_KEY=-----BEGIN PRIVATE KEY-----hunter2"}, want: []string{"tls.key (DOOMPROXY_TLS_KEY)", `"…"`, "the path of a file"}},
+		"CA itself":            {env: []string{"DOOMPROXY_UPSTREAMS_DEFAULT_CA_FILE=hunter2\n"}, want: []string{"upstreams.default.ca_file (DOOMPROXY_UPSTREAMS_DEFAULT_CA_FILE)", "the path of a file"}},
+		"client key itself":    {env: []string{"DOOMPROXY_UPSTREAMS_DEFAULT_CLIENT_KEY=hunter2\n"}, want: []string{"upstreams.default.client_key (", "the path of a file"}},
+		"client certificate":   {env: []string{"DOOMPROXY_UPSTREAMS_DEFAULT_CLIENT_CERT=hunter2\n"}, want: []string{"upstreams.default.client_cert (", "the path of a file"}},
+		"token itself":         {env: []string{"DOOMPROXY_AUTH_TOKENS=hunter2"}, want: []string{"auth.tokens (DOOMPROXY_AUTH_TOKENS)", `"…"`, "NAME=FILE"}},
+		"token in base64":      {env: []string{"DOOMPROXY_AUTH_TOKENS=a=/run/a,hunter2=="}, want: []string{`"a=/run/a,…"`, "NAME=FILE"}},
+		"token in a file":      {env: []string{"DOOMPROXY_AUTH_TOKENS_FILE=" + file(t, "hunter2\n")}, want: []string{"auth.tokens (DOOMPROXY_AUTH_TOKENS_FILE)", `"…"`}},
+		"token name twice":     {env: []string{"DOOMPROXY_AUTH_TOKENS=a=/run/a,a=/run/b"}, want: []string{`"a=/run/a,a=/run/b"`, "each name is another one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := read(t, test.args, test.env)

@@ -77,7 +77,7 @@ func simulated(script string, rates simulate.Rates, changed func(flag string) bo
 			return nil, fmt.Errorf("--script and --%s exclude each other: a script says it all", flag)
 		}
 	}
-	f, err := os.Open(script)
+	f, err := os.Open(script) // #nosec G304 -- the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("--script: %w", err)
 	}
@@ -99,14 +99,16 @@ func (a *app) simulate(ctx context.Context, address string, server http.Handler)
 		return err
 	}
 	failed := make(chan error, 1)
-	srv := start(l, server, slog.New(slog.NewTextHandler(a.stderr, nil)), failed)
+	srv := start(l, newServer(server), slog.New(slog.NewTextHandler(a.stderr, nil)), failed)
 	fmt.Fprintln(a.stdout, "doomproxy simulate: a stand-in for a Responses-style API")
 	fmt.Fprintf(a.stdout, "  listening  %s\n", l.Addr())
-	fmt.Fprintf(a.stdout, "  base URL   %s/v1\n", origin(l))
+	fmt.Fprintf(a.stdout, "  base URL   %s/v1\n", origin("http", l))
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	srv.stop(a.grace)
+	grace, cancel := a.timeout(context.WithoutCancel(ctx), shutdownGrace)
+	defer cancel()
+	srv.stop(grace)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,40 @@ func oneOf[T ~string](target *T, words ...T) value {
 			return "", false
 		},
 	}
+}
+
+// noneOf is the word for an empty list.
+const noneOf = "none"
+
+// anyOf is a list of some of a few words.
+func anyOf[T ~string](target *[]T, words ...T) value {
+	return value{
+		allowed: noneOf + ", or some of these with commas between: " + joined(words),
+		empty:   true,
+		set: func(text string) (string, bool) {
+			*target = []T{}
+			if text == "" || text == noneOf {
+				return "", true
+			}
+			for word := range strings.SplitSeq(text, ",") {
+				w := T(strings.TrimSpace(word))
+				if !slices.Contains(words, w) {
+					return "", false
+				}
+				*target = append(*target, w)
+			}
+			return "", true
+		},
+	}
+}
+
+// joined writes a list as anyOf takes it.
+func joined[T ~string](words []T) string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	return strings.Join(list, ",")
 }
 
 func level(target *slog.Level) value {
@@ -89,26 +124,52 @@ func clamped(target *int, lo, hi, below, above int) value {
 
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-// maxSize is the largest limit that can be set: all of it may have to be held
-// in memory, for one request.
+// number is a number that has to be in its range.
+func number(target *int, lo, hi int) value {
+	return value{allowed: fmt.Sprintf("a whole number from %d to %d", lo, hi), set: func(text string) (string, bool) {
+		n, err := strconv.Atoi(text)
+		*target = n
+		return "", err == nil && n >= lo && n <= hi
+	}}
+}
+
+// maxSize is the largest limit that can be set where all of it may have to be
+// held in memory for one request.
 const maxSize = 1 << 30
 
-// size is a number of bytes.
-func size[T int | int64](target *T) value {
-	return value{allowed: "bytes from 1 to 1GiB, such as 1048576, 512KiB or 64MiB", set: func(text string) (string, bool) {
-		digits, unit := text, 1
-		for suffix, bytes := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-			if rest, ok := strings.CutSuffix(text, suffix); ok {
-				digits, unit = rest, bytes
+// units are those of sizes, the largest first.
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+// size is a number of bytes, at most so many.
+func size[T int | int64](target *T, most int64) value {
+	return value{allowed: "bytes from 1 to " + inBytes(most) + ", such as 1048576, 512KiB or 64MiB", set: func(text string) (string, bool) {
+		for _, unit := range units {
+			digits, ok := strings.CutSuffix(text, unit.suffix)
+			if !ok {
+				continue
 			}
+			n, err := strconv.ParseUint(digits, 10, 63)
+			if err != nil || n == 0 || int64(n) > most/unit.bytes {
+				return "", false
+			}
+			*target = T(int64(n) * unit.bytes)
+			return "", true
 		}
-		n, err := strconv.ParseUint(digits, 10, 31)
-		if err != nil || n == 0 || n > maxSize/uint64(unit) {
-			return "", false
-		}
-		*target = T(n) * T(unit)
-		return "", true
+		return "", false
 	}}
+}
+
+// inBytes writes a size in the largest unit that divides it.
+func inBytes(n int64) string {
+	for _, unit := range units {
+		if n%unit.bytes == 0 {
+			return strconv.FormatInt(n/unit.bytes, 10) + unit.suffix
+		}
+	}
+	return ""
 }
 
 func anyText(target *string) value {
@@ -125,13 +186,43 @@ func secret(target *string, allowed string) value {
 	return v
 }
 
+// leastTime is the shortest limit of a wait: less is a typing error.
+const leastTime = 10 * time.Millisecond
+
+// mostTime is the longest time that can be set, ten years: sums of a few of them
+// still are times.
+const mostTime = 87600 * time.Hour
+
 // duration is a time of at least the given length.
 func duration(target *time.Duration, least time.Duration) value {
-	return value{allowed: fmt.Sprintf("a time such as 30s or 12h, at least %s", least), set: func(text string) (string, bool) {
+	return value{allowed: fmt.Sprintf("a time such as 30s or 12h, at least %s and at most 87600h", least), set: func(text string) (string, bool) {
 		d, err := time.ParseDuration(text)
 		*target = d
-		return "", err == nil && d >= least
+		return "", err == nil && d >= least && d <= mostTime
 	}}
+}
+
+// filePath names a file.
+func filePath(target *string) value {
+	return value{
+		allowed: "the path of a file",
+		set: func(text string) (string, bool) {
+			*target = text
+			return "", text != "" && !looksLikeContent(text)
+		},
+		shown: func(text string) string {
+			if looksLikeContent(text) {
+				return "…"
+			}
+			return text
+		},
+	}
+}
+
+// looksLikeContent reports whether text is that of a file with a certificate or
+// a key, which is easily given in place of its path.
+func looksLikeContent(text string) bool {
+	return strings.ContainsAny(text, "\r\n\x00") || strings.Contains(text, "-----")
 }
 
 // hostPort is an address to listen on.
