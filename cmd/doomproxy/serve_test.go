@@ -187,7 +187,7 @@ func TestServerLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(l, &http.Server{Handler: http.NotFoundHandler()}, slog.New(slog.DiscardHandler), make(chan error, 1))
+	s := start(l, newServer(http.NotFoundHandler()), slog.New(slog.DiscardHandler), make(chan error, 1))
 	defer s.stopWithin(0)
 	if h := s.http; h.ReadHeaderTimeout != 10*time.Second || h.IdleTimeout != 2*time.Minute || h.ReadTimeout != 0 || h.WriteTimeout != 0 {
 		t.Errorf("got time-outs of %v for headers, %v idle, %v to read, %v to write, want 10s, 2m, none, none",
