@@ -5,13 +5,13 @@ import "sync/atomic"
 // allowance is memory that all requests share, in bytes. It is safe for
 // concurrent use.
 type allowance struct {
-	limit int64
+	limit atomic.Int64
 	used  atomic.Int64
 }
 
 // take reports whether there are n bytes left, and takes them.
 func (a *allowance) take(n int) bool {
-	if a.used.Add(int64(n)) > a.limit {
+	if a.used.Add(int64(n)) > a.limit.Load() {
 		a.give(n)
 		return false
 	}

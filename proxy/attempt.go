@@ -87,7 +87,7 @@ func (x *exchange) send(a *attempt) error {
 	case a.amended:
 		text, encoded = x.replay.Amend(x.req.body), false
 	}
-	a.body = newOutgoing(text, &x.p.memory)
+	a.body = newOutgoing(text, &x.p.state.memory)
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
 		Method:        http.MethodPost,
@@ -163,7 +163,7 @@ func (x *exchange) serve(a *attempt) verdict {
 	}
 	x.start(a)
 	if x.plain && a.kind != kindFirst && status < http.StatusBadRequest {
-		x.p.streamless.remember(x.req.model)
+		x.p.state.streamless.remember(x.p.lesson(x.req.model))
 	}
 	return x.copyAnswer(a)
 }

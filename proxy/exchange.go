@@ -120,12 +120,12 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	}
 	x.view = x.newView()
 	if !req.stream {
-		x.whole = &whole{memory: &p.memory}
-		if p.streamless.known(req.model) {
+		x.whole = &whole{memory: &p.state.memory}
+		if p.state.streamless.known(p.lesson(req.model)) {
 			x.unprotect()
 		}
 	}
-	if req.previous || p.refusals.known(req.model) {
+	if req.previous || p.state.refusals.known(p.lesson(req.model)) {
 		x.replay.StartAt(recovery.ModeReminder)
 	}
 	defer func() {
@@ -304,7 +304,7 @@ func (x *exchange) stepDown(a *attempt, v verdict) bool {
 	if v == verdictRefused {
 		x.p.cfg.Metrics.Replay.WithLabelValues("refused_by_upstream").Inc()
 		if x.replay.Holds() && a.failure.namesReasoning() {
-			x.p.refusals.remember(x.req.model)
+			x.p.state.refusals.remember(x.p.lesson(x.req.model))
 		}
 		if !x.replay.StepDown() {
 			return false

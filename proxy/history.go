@@ -97,7 +97,7 @@ func (p *Proxy) LedgerFailed(err error) {
 	}
 	p.cfg.Metrics.LedgerErrors.WithLabelValues(p.cfg.LedgerName).Inc()
 	now := time.Now().Unix()
-	if last := p.complained.Load(); now-last >= 10 && p.complained.CompareAndSwap(last, now) {
+	if last := p.state.complained.Load(); now-last >= 10 && p.state.complained.CompareAndSwap(last, now) {
 		p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "ledger", slog.String("store", p.cfg.LedgerName), slog.String("error", err.Error()))
 	}
 }

@@ -80,7 +80,7 @@ func (h *hold) release() {
 
 // holdBack begins to hold back what the attempts send.
 func (x *exchange) holdBack() {
-	x.held = newHold(&x.p.memory)
+	x.held = newHold(&x.p.state.memory)
 	x.waits(phaseHeld)
 }
 
@@ -102,7 +102,7 @@ func (x *exchange) letGo(a *attempt) {
 func (x *exchange) dropHeld(comment string) {
 	x.rec.frames[recovery.Discarded] += x.held.frames
 	x.held.release()
-	x.held = newHold(&x.p.memory)
+	x.held = newHold(&x.p.state.memory)
 	if x.view.Created() {
 		x.splice(comment)
 	}

@@ -15,7 +15,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/doomproxy/doomproxy/ledger"
@@ -153,6 +152,14 @@ type Config struct {
 	// means the defaults.
 	KeepAlive, ProgressAfter, Linger, CutJitter time.Duration
 
+	// State is shared by all proxies of a process, those of an earlier
+	// configuration included; nil means one of its own.
+	State *State
+	// Drill lets the request header x-doomproxy-drill: cut force one cut.
+	Drill bool
+	// Capture keeps discarded attempts; its zero value keeps none.
+	Capture Capture
+
 	// Transport sends requests upstream; nil means NewTransport.
 	Transport http.RoundTripper
 	// Ledger remembers what discarded attempts sent; nil means in memory, for
@@ -177,14 +184,9 @@ var ErrUpstream = errors.New("unusable upstream URL")
 
 // Proxy is an http.Handler. It is safe for concurrent use.
 type Proxy struct {
-	cfg        Config
-	refusals   lessons      // models that refuse replayed reasoning
-	streamless lessons      // models that refuse to stream
-	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
-	retries    retryBudget
-	memory     allowance
-	running    atomic.Int64 // protected requests
-	router     chi.Router
+	cfg    Config
+	state  *State
+	router chi.Router
 }
 
 // New returns a Proxy for cfg.
@@ -228,8 +230,11 @@ func New(cfg Config) (*Proxy, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Proxy{cfg: cfg, router: chi.NewRouter()}
-	p.memory.limit = cfg.MaxMemory
+	if cfg.State == nil {
+		cfg.State = new(State)
+	}
+	p := &Proxy{cfg: cfg, state: cfg.State, router: chi.NewRouter()}
+	p.state.memory.limit.Store(cfg.MaxMemory)
 	p.router.Get("/", p.root)
 	p.router.NotFound(p.serve)
 	p.router.MethodNotAllowed(p.serve)
@@ -312,13 +317,13 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	rec.classified(req)
 	switch req.protection {
 	case protected:
-		defer p.running.Add(-1)
-		if n := p.running.Add(1); p.cfg.MaxConcurrent > 0 && n > int64(p.cfg.MaxConcurrent) {
+		defer p.state.protected.Add(-1)
+		if n := p.state.protected.Add(1); p.cfg.MaxConcurrent > 0 && n > int64(p.cfg.MaxConcurrent) {
 			w.Header().Set("Retry-After", "1")
 			rec.reject(w, http.StatusServiceUnavailable, "too_many_requests", fmt.Sprintf("all of the %d requests that may run at a time do", p.cfg.MaxConcurrent))
 			return
 		}
-		p.retries.request(time.Now())
+		p.state.retries.request(time.Now())
 		p.exchange(w, r, rec, req)
 	case observed:
 		p.exchange(w, r, rec, req)

@@ -169,6 +169,10 @@ const (
 	maxRefusals = 1000
 )
 
+// lesson returns the key of what is learned of a model: each upstream may behave
+// differently.
+func (p *Proxy) lesson(model string) string { return p.cfg.UpstreamName + " " + model }
+
 // lessons tell for a while which models' upstreams refused something. Their zero
 // value is empty. They are safe for concurrent use.
 type lessons struct {

@@ -73,7 +73,7 @@ func (req *request) release() {
 // readRequest reads r's body, where it may have to be changed, and decides how
 // the request is protected. The request is to be released.
 func (p *Proxy) readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
-	req := &request{protection: passthrough, reason: reasonPath, url: p.aliasPath(r), memory: &p.memory}
+	req := &request{protection: passthrough, reason: reasonPath, url: p.aliasPath(r), memory: &p.state.memory}
 	path := segments(r)
 	if r.Method != http.MethodPost || !slices.Contains(path, "responses") && !slices.Contains(path, "conversations") {
 		return req, nil
@@ -153,18 +153,19 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 	req.turnStart = f.turnStart
 	req.previous = f.previous
 	req.stream = f.stream
+	mode := orDefault(p.state.Mode(), p.cfg.Mode)
 	switch {
-	case p.cfg.Mode == ModeOff || strings.EqualFold(r.Header.Get("X-Doomproxy-Recovery"), "off"):
+	case mode == ModeOff || strings.EqualFold(r.Header.Get("X-Doomproxy-Recovery"), "off"):
 		req.reason = reasonOff
 	case f.background:
 		req.reason = reasonBackground
 	case f.conversation:
 		req.reason = reasonConversation
-	case !f.stream && (p.cfg.NonStreaming == NonStreamingPassthrough || p.cfg.Mode == ModeObserve):
+	case !f.stream && (p.cfg.NonStreaming == NonStreamingPassthrough || mode == ModeObserve):
 		req.reason = reasonBody
 	case p.cfg.ClientOptIn == OptInDefer && len(r.Header.Values(headerLoopCheck)) > 0:
 		req.protection, req.reason = deferred, reasonDeferred
-	case p.cfg.Mode == ModeObserve:
+	case mode == ModeObserve:
 		req.protection, req.reason = observed, ""
 	default:
 		req.protection, req.reason = protected, ""

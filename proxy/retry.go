@@ -129,7 +129,7 @@ func (x *exchange) again(why Failure, asked time.Duration) bool {
 		return false
 	case x.retries >= r.MaxRetries, !slices.Contains(r.On, why), x.left():
 		return false
-	case !x.p.retries.spend(time.Now()):
+	case !x.p.state.retries.spend(time.Now()):
 		return false
 	}
 	x.retries++

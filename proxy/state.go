@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// cancelledFor is how long a request is refused that an operator cancelled:
+// agents send it again when their connection is dropped.
+const cancelledFor = time.Minute
+
+// maxRecoveries is how many ended requests with a loop are kept to be shown.
+const maxRecoveries = 100
+
+// State is what the proxies of a process have in common, and what outlives a
+// change of their configuration. The zero value is ready for use. It is safe for
+// concurrent use, and must not be copied.
+type State struct {
+	memory     allowance
+	retries    retryBudget
+	protected  atomic.Int64 // requests that run
+	refusals   lessons      // models that refuse replayed reasoning
+	streamless lessons      // models that refuse to stream
+	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
+	mode       atomic.Pointer[Mode]
+
+	seeded sync.Once
+	seed   maphash.Seed // of fingerprints; set with the first one
+
+	mu         sync.Mutex // guards all below
+	running    map[string]*live
+	recoveries []Recovery           // the oldest first
+	cancelled  map[uint64]time.Time // until when, by fingerprint
+}
+
+// Running is a request that is being served.
+type Running struct {
+	ID         string   `json:"id"`
+	Upstream   string   `json:"upstream"`
+	Model      string   `json:"model"` // as in metrics
+	Protection string   `json:"protection"`
+	Phase      string   `json:"phase"`
+	Attempt    int      `json:"attempt"` // from 1; 0 before the first one
+	Age        float64  `json:"age"`     // in seconds
+	Frames     int64    `json:"frames"`  // received, as of the last write to the client
+	Signals    []string `json:"signals"` // labels of loop reports, reduced to harmless characters
+}
+
+// Recovery is a request that ended after a confident loop report.
+type Recovery struct {
+	ID        string    `json:"id"`
+	Time      time.Time `json:"time"` // of its end
+	Upstream  string    `json:"upstream"`
+	Model     string    `json:"model"`
+	Outcome   string    `json:"outcome"`
+	Attempts  int       `json:"attempts"`
+	Cuts      int       `json:"cuts"`
+	Discarded int64     `json:"discarded"` // bytes of cut attempts
+	Seconds   float64   `json:"seconds"`
+	Signals   []string  `json:"signals"`
+}
+
+// live is the part of a running request that others may look at.
+type live struct {
+	start  time.Time
+	cancel context.CancelCauseFunc
+	frames atomic.Int64
+
+	mu          sync.Mutex // guards all below
+	shown       Running
+	fingerprint uint64 // of the request, 0 if its body was not read
+}
+
+// change changes what others see.
+func (l *live) change(f func(shown *Running)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.shown)
+}
+
+// Running returns the requests that are being served, the oldest first.
+func (s *State) Running() []Running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Running, 0, len(s.running))
+	for _, l := range s.running {
+		l.mu.Lock()
+		r := l.shown
+		r.Signals = slices.Clone(r.Signals)
+		l.mu.Unlock()
+		r.Age = time.Since(l.start).Seconds()
+		r.Frames = l.frames.Load()
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b Running) int {
+		switch {
+		case a.Age > b.Age:
+			return -1
+		case a.Age < b.Age:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// Recoveries returns the last requests that ended after a confident report, the
+// newest first.
+func (s *State) Recoveries() []Recovery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.recoveries)
+	slices.Reverse(list)
+	return list
+}
+
+// Cancel drops a running request: the connections to its client and upstream are
+// closed, and the same request is refused for a minute. It reports whether
+// there is such a request.
+func (s *State) Cancel(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.running[id]
+	if !ok {
+		return false
+	}
+	l.mu.Lock()
+	fingerprint := l.fingerprint
+	l.mu.Unlock()
+	if fingerprint != 0 {
+		if s.cancelled == nil {
+			s.cancelled = make(map[uint64]time.Time)
+		}
+		s.cancelled[fingerprint] = time.Now().Add(cancelledFor)
+	}
+	l.cancel(ErrCancelled)
+	return true
+}
+
+// isCancelled reports whether a request was cancelled a moment ago.
+func (s *State) isCancelled(fingerprint uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for f, until := range s.cancelled {
+		if now.After(until) {
+			delete(s.cancelled, f)
+		}
+	}
+	_, ok := s.cancelled[fingerprint]
+	return ok
+}
+
+// fingerprint tells requests apart. It says nothing of them.
+func (s *State) fingerprint(parts ...string) uint64 {
+	s.seeded.Do(func() { s.seed = maphash.MakeSeed() })
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, part := range parts {
+		h.WriteString(part) //nolint:errcheck // it has none
+		h.WriteByte(0)      //nolint:errcheck // likewise
+	}
+	return max(h.Sum64(), 1)
+}
+
+// SetMode puts a mode in the place of the configured ones. An empty one lets
+// these hold again.
+func (s *State) SetMode(m Mode) {
+	if m == "" {
+		s.mode.Store(nil)
+		return
+	}
+	s.mode.Store(&m)
+}
+
+// Mode returns the mode that was set, or "".
+func (s *State) Mode() Mode {
+	if m := s.mode.Load(); m != nil {
+		return *m
+	}
+	return ""
+}
+
+// enter takes a request in.
+func (s *State) enter(l *live) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		s.running = make(map[string]*live)
+	}
+	s.running[l.shown.ID] = l
+}
+
+// leave takes a request out, and in among the recoveries if it is one.
+func (s *State) leave(id string, r *Recovery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+	if r == nil {
+		return
+	}
+	if len(s.recoveries) == maxRecoveries {
+		s.recoveries = slices.Delete(s.recoveries, 0, 1)
+	}
+	s.recoveries = append(s.recoveries, *r)
+}
