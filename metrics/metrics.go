@@ -139,6 +139,13 @@ type Metrics struct {
 	// LedgerEntries is the number of entries in the ledger, as it was read last.
 	LedgerEntries prometheus.Gauge
 
+	// ConfigReloads counts attempts to take in a changed configuration, and
+	// switches of the mode. result: success, failure, mode.
+	ConfigReloads *prometheus.CounterVec
+	// ConfigLastReloadSuccessful is 1, or 0 if the last changed configuration could
+	// not be used.
+	ConfigLastReloadSuccessful prometheus.Gauge
+
 	// BuildInfo is always 1. version, commit: from Build. goversion: the Go
 	// release the binary was built with.
 	BuildInfo *prometheus.GaugeVec
@@ -277,6 +284,15 @@ func New(reg prometheus.Registerer, build Build) *Metrics {
 			Help: "SSE frames above the frame limit, passed through raw.",
 		}),
 
+		ConfigReloads: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "doomproxy_config_reloads_total",
+			Help: "Changes of the configuration while running, by result.",
+		}, []string{"result"}),
+		ConfigLastReloadSuccessful: f.NewGauge(prometheus.GaugeOpts{
+			Name: "doomproxy_config_last_reload_successful",
+			Help: "1 if the configuration in use is the one in the file, 0 if that could not be used.",
+		}),
+
 		BuildInfo: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "doomproxy_build_info",
 			Help: "Always 1; the labels identify the running binary.",
@@ -292,6 +308,8 @@ func New(reg prometheus.Registerer, build Build) *Metrics {
 	zero(m.Tokens, "input", "output", "reasoning", "cached")
 	zero(m.ScrubbedItems, "tombstone", "id", "hash", "text", "missing_upstream")
 	zero(m.Steps, "turn_start", "continuation")
+	zero(m.ConfigReloads, "success", "failure", "mode")
+	m.ConfigLastReloadSuccessful.Set(1)
 	zero(m.Incomplete, "max_output_tokens", "content_filter", "other")
 	for _, phase := range []string{"waiting", "thinking", "held", "visible", "backoff"} {
 		m.RequestsInFlight.WithLabelValues(phase)

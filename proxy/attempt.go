@@ -48,7 +48,7 @@ var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
 
 // begin prepares an attempt of the given kind.
 func (x *exchange) begin(kind string) *attempt {
-	x.rec.attempts++
+	x.rec.begins()
 	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, scanner: scanners.Get().(*sseframe.Scanner)}
 	a.collector.Policy = x.p.cfg.Policy
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes

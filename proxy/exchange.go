@@ -39,7 +39,7 @@ const bytesPerToken = 4
 type exchange struct {
 	p      *Proxy
 	r      *http.Request // its context ends with the client, or by cancel
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	w      http.ResponseWriter
 	out    *sseframe.Writer
 	rec    *record
@@ -109,10 +109,8 @@ type failure struct {
 
 // exchange serves an inspected request.
 func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
 	x := &exchange{
-		p: p, w: w, r: r.WithContext(ctx), cancel: cancel, rec: rec, req: req,
+		p: p, w: w, r: r, cancel: rec.live.cancel, rec: rec, req: req,
 		out:     sseframe.NewWriter(w, http.NewResponseController(w)),
 		replay:  recovery.Replay{Reminder: p.cfg.Reminder},
 		holds:   p.holds(r, req),
@@ -260,6 +258,7 @@ func (x *exchange) resample(a *attempt) {
 	x.cutAt = time.Now()
 	m := x.p.cfg.Metrics
 	m.Replay.WithLabelValues(string(x.replay.Add(&a.capture))).Inc()
+	x.rec.discarded += a.bytes
 	m.DiscardedBytes.Add(float64(a.bytes))
 	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
 	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
@@ -373,8 +372,9 @@ func (x *exchange) write(raw []byte) {
 // it is not, the attempt ends too.
 func (x *exchange) flush() bool {
 	x.unpaced = 0
+	x.rec.live.frames.Store(x.rec.received)
 	if x.out.Flush() != nil {
-		x.cancel()
+		x.cancel(x.out.Err())
 		return false
 	}
 	return true

@@ -19,7 +19,7 @@ import (
 // passThrough forwards a request that is not protected, and its answer as it
 // comes. Of a deferred one the signals are counted.
 func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
-	rec.attempts = 1
+	rec.begins()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var silence *watchdog
@@ -189,6 +189,8 @@ func (s *watchedStream) next() {
 	}
 	s.rec.p.cfg.Metrics.MalformedChecks.Add(float64(s.collector.Malformed() - malformed))
 	s.rec.frames[recovery.Forwarded]++
+	s.rec.received++
+	s.rec.live.frames.Store(s.rec.received)
 }
 
 // oversized takes down that a frame was beyond the bound.

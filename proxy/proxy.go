@@ -8,6 +8,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -291,14 +292,17 @@ func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
 
 // refuse answers a request that is not served.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
-	rec := p.newRecord(w, r)
+	rec := p.newRecord(w, r, func(error) {})
 	defer rec.finish()
 	rec.reject(w, status, code, message)
 }
 
 // serve handles one request that is for the upstream.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	rec := p.newRecord(w, r)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	r = r.WithContext(ctx)
+	rec := p.newRecord(w, r, cancel)
 	defer rec.finish()
 	w.Header().Set(headerRequestID, rec.id)
 
@@ -315,6 +319,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rec.classified(req)
+	if req.read && p.state.isCancelled(req.fingerprint) {
+		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")
+		return
+	}
 	switch req.protection {
 	case protected:
 		defer p.state.protected.Add(-1)

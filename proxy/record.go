@@ -91,6 +91,7 @@ type record struct {
 	start time.Time
 	now   phase
 	pace  *pace // of what the client is sent
+	live  *live // what others may see of it
 
 	method, path      string
 	model             string // as a metric label
@@ -98,14 +99,16 @@ type record struct {
 	status            int    // sent to the client; 0 if none was
 	upstreamRequestID string // the last attempt's x-request-id
 
-	outcome  outcome
-	attempts int
-	cuts     int // resamples asked for
-	retries  int // after failures
-	bytes    int64
-	labels   []string
-	frames   [recovery.Actions]int
-	err      error // why the outcome is no better, if there is a cause to tell
+	outcome   outcome
+	attempts  int
+	cuts      int // resamples asked for
+	retries   int // after failures
+	bytes     int64
+	received  int64 // frames
+	discarded int64 // bytes of cut attempts
+	labels    []string
+	frames    [recovery.Actions]int
+	err       error // why the outcome is no better, if there is a cause to tell
 }
 
 // headerRequestID carries the id of a request's log record on each answer.
@@ -117,7 +120,7 @@ func newRequestID() string {
 	return hex.EncodeToString(id[:])
 }
 
-func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request) *record {
+func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request, cancel context.CancelCauseFunc) *record {
 	rec := &record{
 		p:          p,
 		id:         newRequestID(),
@@ -129,6 +132,10 @@ func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request) *record {
 		labels:     []string{},
 		protection: passthrough,
 	}
+	rec.live = &live{start: rec.start, cancel: cancel, shown: Running{
+		ID: rec.id, Upstream: p.cfg.UpstreamName, Model: rec.model, Protection: string(rec.protection), Signals: []string{},
+	}}
+	p.state.enter(rec.live)
 	rec.enter(phaseWaiting)
 	return rec
 }
@@ -146,6 +153,13 @@ func (rec *record) enter(next phase) {
 		inFlight.WithLabelValues(string(next)).Inc()
 	}
 	rec.now = next
+	rec.live.change(func(shown *Running) { shown.Phase = string(next) })
+}
+
+// begins takes down that an attempt is made.
+func (rec *record) begins() {
+	rec.attempts++
+	rec.live.change(func(shown *Running) { shown.Attempt = rec.attempts })
 }
 
 // classified takes down what is known once the request was read.
@@ -153,6 +167,10 @@ func (rec *record) classified(req *request) {
 	m := rec.p.cfg.Metrics
 	rec.protection = req.protection
 	rec.model = m.ModelLabel(req.model)
+	rec.live.change(func(shown *Running) {
+		shown.Model, shown.Protection = rec.model, string(rec.protection)
+	})
+	rec.live.fingerprint.Store(req.fingerprint)
 	if req.reason != "" {
 		m.Unprotected.WithLabelValues(req.reason).Inc()
 	}
@@ -217,9 +235,14 @@ func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code,
 func (rec *record) signal(s recovery.Signal, confident bool) {
 	rec.p.cfg.Metrics.DoomSignals.WithLabelValues(
 		"upstream", s.Kind.String(), s.ChannelLabel(), strconv.FormatBool(confident)).Inc()
-	label := recovery.SanitizeLabel(s.Label)
+	rec.label(recovery.SanitizeLabel(s.Label))
+}
+
+// label takes down the label of a report.
+func (rec *record) label(label string) {
 	if len(rec.labels) < maxLoggedLabels && !slices.Contains(rec.labels, label) {
 		rec.labels = append(rec.labels, label)
+		rec.live.change(func(shown *Running) { shown.Signals = append(shown.Signals, label) })
 	}
 }
 
@@ -253,9 +276,15 @@ func (rec *record) finish() {
 	for action, n := range rec.frames {
 		m.Frames.WithLabelValues(recovery.Action(action).String()).Add(float64(n))
 	}
+	var recovered *Recovery
 	if rec.recovers() {
 		m.Recoveries.WithLabelValues(o).Inc()
+		recovered = &Recovery{
+			ID: rec.id, Time: time.Now(), Upstream: rec.p.cfg.UpstreamName, Model: rec.model, Outcome: o,
+			Attempts: rec.attempts, Cuts: rec.cuts, Discarded: rec.discarded, Seconds: took.Seconds(), Signals: rec.labels,
+		}
 	}
+	rec.p.state.leave(rec.id, recovered)
 	level := slog.LevelInfo
 	if rec.outcome == outcomeGaveUp || rec.outcome == outcomeUpstreamError {
 		level = slog.LevelWarn

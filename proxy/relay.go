@@ -39,6 +39,7 @@ func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
 		a.firstByte = time.Now()
 	}
 	a.bytes += int64(len(frame.Raw))
+	x.rec.received++
 	return frame, err
 }
 

@@ -50,6 +50,8 @@ type request struct {
 	responses  bool // a well-formed request to make a response
 	previous   bool // it has a previous_response_id
 
+	fingerprint uint64 // tells it apart; 0 if its body was not read
+
 	memory *allowance
 	taken  int // of memory, for body and wire
 }
@@ -98,6 +100,7 @@ func (p *Proxy) readRequest(w http.ResponseWriter, r *http.Request) (*request, e
 		return req, fmt.Errorf("read client: %w", err)
 	}
 	req.read = true
+	req.fingerprint = p.state.fingerprint(r.Header.Get("Authorization"), r.URL.Path, wire)
 	body := wire
 	if encodings := r.Header.Values("Content-Encoding"); len(encodings) > 0 {
 		body, err = decodeBody(wire, strings.Join(encodings, ","), p.cfg.MaxBody, req.take)

@@ -69,10 +69,11 @@ type live struct {
 	start  time.Time
 	cancel context.CancelCauseFunc
 	frames atomic.Int64
+	// fingerprint is that of the request, 0 if its body was not read.
+	fingerprint atomic.Uint64
 
-	mu          sync.Mutex // guards all below
-	shown       Running
-	fingerprint uint64 // of the request, 0 if its body was not read
+	mu    sync.Mutex // guards all below
+	shown Running
 }
 
 // change changes what others see.
@@ -128,10 +129,7 @@ func (s *State) Cancel(id string) bool {
 	if !ok {
 		return false
 	}
-	l.mu.Lock()
-	fingerprint := l.fingerprint
-	l.mu.Unlock()
-	if fingerprint != 0 {
+	if fingerprint := l.fingerprint.Load(); fingerprint != 0 {
 		if s.cancelled == nil {
 			s.cancelled = make(map[uint64]time.Time)
 		}
