@@ -41,6 +41,7 @@ type attempt struct {
 	forwarded bool  // something was sent on
 	spoke     bool  // an event was, other than of the response's lifecycle
 	failure   failure
+	kept      *kept // nil if nothing is
 }
 
 // scanners keeps the buffers of ended attempts for later ones.
@@ -53,6 +54,9 @@ func (x *exchange) begin(kind string) *attempt {
 	a.collector.Policy = x.p.cfg.Policy
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
+	if x.p.cfg.Capture.Dir != "" {
+		a.kept = &kept{memory: &x.p.state.memory}
+	}
 	return a
 }
 
@@ -215,6 +219,8 @@ func (x *exchange) start(a *attempt) {
 func (x *exchange) visible(a *attempt) {
 	x.rec.enter(phaseVisible)
 	x.req.release()
+	a.kept.release() // it will not be discarded
+	a.kept = nil
 	a.watch.limit.Store(int64(x.p.cfg.Silence))
 }
 

@@ -65,6 +65,8 @@ type exchange struct {
 	renamed bool    // the client's idempotency key is not that of the next attempt
 	unpaced int     // bytes written since rec.pace was extended
 
+	drill bool // one cut is to be made without a report
+
 	// How the client is sent the answer: live, unless one of these says
 	// otherwise.
 	holds bool   // what attempts think is held back
@@ -116,6 +118,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 		holds:   p.holds(r, req),
 		history: history{p: p},
 	}
+	x.drill = p.cfg.Drill && strings.EqualFold(r.Header.Get(headerDrill), "cut")
 	x.view = x.newView()
 	if !req.stream {
 		x.whole = &whole{memory: &p.state.memory}
@@ -173,6 +176,7 @@ func (x *exchange) run() {
 		if v == verdictCut || v == verdictRefused || v == verdictLocked || v == verdictFailed || v == verdictRetry {
 			x.discard(a)
 		}
+		a.kept.release()
 		switch v {
 		case verdictAccepted:
 			x.accepted()
@@ -223,6 +227,9 @@ func (x *exchange) unprotect() {
 // discard remembers what the client was sent of an attempt that is not the
 // answer, so that it is told when it comes back.
 func (x *exchange) discard(a *attempt) {
+	if a.kept != nil {
+		x.p.keep(x.rec.id, x.rec.attempts, a.kept.raw)
+	}
 	if x.whole == nil {
 		x.history.discard(x.r.Context(), a.traces)
 	}
@@ -262,8 +269,11 @@ func (x *exchange) resample(a *attempt) {
 	m.DiscardedBytes.Add(float64(a.bytes))
 	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
 	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
-	s, _ := a.collector.Tightest()
-	x.makeWay(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(s.Label)))
+	label := drillLabel
+	if s, ok := a.collector.Tightest(); ok {
+		label = recovery.SanitizeLabel(s.Label)
+	}
+	x.makeWay(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, label))
 }
 
 // retried takes in an attempt that failed and makes way for the next one.

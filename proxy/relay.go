@@ -40,6 +40,9 @@ func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
 	}
 	a.bytes += int64(len(frame.Raw))
 	x.rec.received++
+	if a.kept != nil {
+		a.kept.add(frame.Raw)
+	}
 	return frame, err
 }
 
@@ -66,8 +69,14 @@ func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 		a.capture.Absorb(ev)
 		a.textBytes += int64(ev.TextBytes())
 	}
-	if confident {
+	switch {
+	case confident:
 		return x.looped(a)
+	case x.drills(a, ev):
+		x.rec.label(drillLabel)
+		x.abort(a, "drill", "enforce")
+		x.rec.frames[recovery.Discarded]++
+		return verdictCut
 	}
 	if !a.looped && x.failedInBand(a, ev) {
 		x.rec.frames[recovery.Discarded]++
@@ -87,11 +96,11 @@ func (x *exchange) looped(a *attempt) verdict {
 	case x.view.Visible:
 		x.late = true
 	case a.armed:
-		x.abort(a, "enforce")
+		x.abort(a, "upstream", "enforce")
 		x.rec.frames[recovery.Discarded]++
 		return verdictCut
 	case x.req.protection == observed:
-		x.abort(a, "observe")
+		x.abort(a, "upstream", "observe")
 	default:
 		x.acceptedAfterBudget = true
 	}
@@ -99,10 +108,34 @@ func (x *exchange) looped(a *attempt) verdict {
 }
 
 // abort counts a cut, or one that would have been.
-func (x *exchange) abort(a *attempt, mode string) {
+func (x *exchange) abort(a *attempt, source, mode string) {
 	s, _ := a.collector.Tightest()
-	x.p.cfg.Metrics.DoomAborts.WithLabelValues("upstream", s.Kind.String(), x.rec.model, mode).Inc()
+	x.p.cfg.Metrics.DoomAborts.WithLabelValues(source, s.Kind.String(), x.rec.model, mode).Inc()
 }
+
+// The request header that forces a cut, if Config.Drill allows that, and what
+// stands in its place where a report has a label.
+const (
+	headerDrill = "X-Doomproxy-Drill"
+	drillLabel  = "drill"
+)
+
+// drills reports whether the attempt is cut to show what that does: once for a
+// request, as late as it can be, but not before something was thought if the
+// model thinks.
+func (x *exchange) drills(a *attempt, ev *recovery.Event) bool {
+	if !x.drill || !a.armed || x.cuts > 0 || x.view.Visible {
+		return false
+	}
+	view := x.view
+	if x.held != nil {
+		view = x.held.view
+	}
+	return a.textBytes > drillAfter || view.Shows(ev)
+}
+
+// drillAfter is how much of the model's text comes before the cut, in bytes.
+const drillAfter = 200
 
 // forward sends ev on as the client is to see it.
 func (x *exchange) forward(a *attempt, ev *recovery.Event) {

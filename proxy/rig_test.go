@@ -436,3 +436,11 @@ func within(t *testing.T, d time.Duration, what string, done <-chan struct{}) {
 		t.Fatalf("%s did not happen", what)
 	}
 }
+
+// newServer serves a handler on a loopback socket and returns its URL.
+func newServer(t *testing.T, h http.Handler) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv.URL
+}

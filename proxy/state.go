@@ -27,6 +27,7 @@ type State struct {
 	streamless lessons      // models that refuse to stream
 	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
 	mode       atomic.Pointer[Mode]
+	keeper     keeper
 
 	seeded sync.Once
 	seed   maphash.Seed // of fingerprints; set with the first one

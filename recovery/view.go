@@ -130,8 +130,8 @@ func (v *View) Created() bool { return v.sent[0] }
 // current one have to be rewritten.
 func (v *View) Spliced() bool { return v.spliced }
 
-// shows reports whether forwarding ev makes the stream visible.
-func (v *View) shows(ev *Event) bool {
+// Shows reports whether forwarding ev makes the stream visible.
+func (v *View) Shows(ev *Event) bool {
 	switch ev.Class {
 	case ClassTerminal, ClassError:
 		return true
@@ -225,7 +225,7 @@ func (v *View) note(ev *Event) {
 	if !v.spliced {
 		v.sequence = max(v.sequence, ev.number(ev.members().sequence))
 	}
-	if v.shows(ev) {
+	if v.Shows(ev) {
 		v.Visible, v.items = true, nil
 	} else if ev.Class == ClassOther && v.isReasoning(ev) {
 		v.noteItem(ev)
