@@ -13,6 +13,7 @@ import (
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // attempt is one upstream request and what came of it.
@@ -42,6 +43,7 @@ type attempt struct {
 	spoke     bool  // an event was, other than of the response's lifecycle
 	failure   failure
 	kept      *kept // nil if nothing is
+	span      trace.Span
 }
 
 // scanners keeps the buffers of ended attempts for later ones.
@@ -50,7 +52,7 @@ var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
 // begin prepares an attempt of the given kind.
 func (x *exchange) begin(kind string) *attempt {
 	x.rec.begins()
-	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, scanner: scanners.Get().(*sseframe.Scanner)}
+	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, span: noSpan, scanner: scanners.Get().(*sseframe.Scanner)}
 	a.collector.Policy = x.p.cfg.Policy
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
@@ -81,8 +83,9 @@ func (a *attempt) end() {
 
 // send makes the upstream request and waits for the head of its answer.
 func (x *exchange) send(a *attempt) error {
-	ctx, cancel := context.WithCancel(x.r.Context())
-	a.cancel = cancel
+	ctx, span := x.rec.traceAttempt(x.r.Context(), a.kind)
+	ctx, cancel := context.WithCancel(ctx)
+	a.span, a.cancel = span, cancel
 	text, encoded := x.req.first()
 	switch {
 	case x.plain:
@@ -100,6 +103,7 @@ func (x *exchange) send(a *attempt) error {
 		Body:          a.body,
 		ContentLength: int64(len(text)),
 	}
+	x.rec.inject(ctx, r.Header)
 	if x.renamed {
 		r.Header.Del("Idempotency-Key")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
 	"github.com/tidwall/gjson"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // Kinds of attempts, named as in the metrics.
@@ -273,6 +274,7 @@ func (x *exchange) resample(a *attempt) {
 	if s, ok := a.collector.Tightest(); ok {
 		label = recovery.SanitizeLabel(s.Label)
 	}
+	x.rec.event("doomproxy.resample", attribute.Int("doomproxy.resample.number", x.cuts))
 	x.makeWay(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, label))
 }
 
@@ -281,6 +283,7 @@ func (x *exchange) retried(a *attempt) {
 	x.rec.retries++
 	// An upstream that had begun to answer may keep that answer under its key.
 	x.renamed = x.renamed || x.started || x.whole != nil
+	x.rec.event("doomproxy.retry", attribute.Int("doomproxy.retry.number", x.retries), attribute.String("doomproxy.retry.reason", string(x.retryWhy)))
 	x.makeWay(fmt.Sprintf("doomproxy retry=%d reason=%s", x.retries, x.retryWhy))
 }
 
@@ -397,6 +400,7 @@ func (x *exchange) count(a *attempt, v verdict) {
 	if v == verdictRetry {
 		result = string(x.retryWhy)
 	}
+	a.traceEnd(result)
 	m.Attempts.WithLabelValues(x.p.cfg.UpstreamName, a.kind, result).Inc()
 	m.MalformedChecks.Add(float64(a.collector.Malformed()))
 }

@@ -20,7 +20,9 @@ import (
 // comes. Of a deferred one the signals are counted.
 func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
 	rec.begins()
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, span := rec.traceAttempt(r.Context(), kindFirst)
+	defer span.End()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var silence *watchdog
 	defer func() {
@@ -37,6 +39,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 			pr.Out.URL = target(p.cfg.Upstream, req.url)
 			pr.Out.Host = ""
 			removeOwn(pr.Out.Header)
+			rec.inject(ctx, pr.Out.Header)
 			if req.read {
 				pr.Out.Header.Del("Expect") // the body is here already
 			}

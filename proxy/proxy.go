@@ -22,6 +22,7 @@ import (
 	"github.com/doomproxy/doomproxy/metrics"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/go-chi/chi/v5"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Mode says what is done about loops.
@@ -172,6 +173,8 @@ type Config struct {
 	// means nowhere.
 	Metrics *metrics.Metrics
 	Logger  *slog.Logger
+	// Tracer makes the spans of requests and attempts; nil means none.
+	Tracer trace.Tracer
 	// AdminURL is told to who asks for the root page; it may be empty.
 	AdminURL string
 }
@@ -301,9 +304,9 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int, code,
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	r = r.WithContext(ctx)
 	rec := p.newRecord(w, r, cancel)
 	defer rec.finish()
+	r = r.WithContext(rec.trace(ctx, r.Header))
 	w.Header().Set(headerRequestID, rec.id)
 
 	if r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {

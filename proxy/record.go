@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/doomproxy/doomproxy/recovery"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // outcome is how a request ended, as the client's user sees it. Of several that
@@ -92,6 +94,9 @@ type record struct {
 	now   phase
 	pace  *pace // of what the client is sent
 	live  *live // what others may see of it
+	span  trace.Span
+	// generation are attributes of spans, if a response is asked for.
+	generation []attribute.KeyValue
 
 	method, path      string
 	model             string // as a metric label
@@ -126,6 +131,7 @@ func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request, cancel context
 		id:         newRequestID(),
 		start:      time.Now(),
 		pace:       newPace(w, p.cfg.ClientTimeout),
+		span:       noSpan,
 		method:     r.Method[:min(len(r.Method), maxLoggedMethod)],
 		path:       r.URL.Path[:min(len(r.URL.Path), maxLoggedPath)],
 		model:      "unknown",
@@ -171,6 +177,7 @@ func (rec *record) classified(req *request) {
 		shown.Model, shown.Protection = rec.model, string(rec.protection)
 	})
 	rec.live.fingerprint.Store(req.fingerprint)
+	rec.traceClassified(req)
 	if req.reason != "" {
 		m.Unprotected.WithLabelValues(req.reason).Inc()
 	}
@@ -235,7 +242,9 @@ func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code,
 func (rec *record) signal(s recovery.Signal, confident bool) {
 	rec.p.cfg.Metrics.DoomSignals.WithLabelValues(
 		"upstream", s.Kind.String(), s.ChannelLabel(), strconv.FormatBool(confident)).Inc()
-	rec.label(recovery.SanitizeLabel(s.Label))
+	label := recovery.SanitizeLabel(s.Label)
+	rec.label(label)
+	rec.event("doomproxy.signal", attribute.String("doomproxy.signal.label", label), attribute.Bool("doomproxy.signal.confident", confident))
 }
 
 // label takes down the label of a report.
@@ -269,6 +278,7 @@ func (rec *record) finish() {
 	if rec.outcome == outcomeClientGone {
 		code = statusClientGone
 	}
+	rec.traceEnd(code)
 	m, o := rec.p.cfg.Metrics, rec.outcome.String()
 	took := time.Since(rec.start)
 	m.Requests.WithLabelValues(rec.p.cfg.UpstreamName, string(rec.protection), o, strconv.Itoa(code), rec.model).Inc()

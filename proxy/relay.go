@@ -8,6 +8,7 @@ import (
 
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
+	"go.opentelemetry.io/otel/attribute"
 )
 
 // relay passes the attempt's events on, one by one, until it ends or is cut.
@@ -110,6 +111,7 @@ func (x *exchange) looped(a *attempt) verdict {
 // abort counts a cut, or one that would have been.
 func (x *exchange) abort(a *attempt, source, mode string) {
 	s, _ := a.collector.Tightest()
+	x.rec.event("doomproxy.cut", attribute.String("doomproxy.cut.source", source), attribute.String("doomproxy.cut.mode", mode))
 	x.p.cfg.Metrics.DoomAborts.WithLabelValues(source, s.Kind.String(), x.rec.model, mode).Inc()
 }
 
@@ -189,6 +191,7 @@ func (x *exchange) pass(a *attempt, ev *recovery.Event) {
 func (x *exchange) terminal(a *attempt, ev *recovery.Event) {
 	m := x.p.cfg.Metrics
 	u := ev.Usage()
+	x.rec.span.SetAttributes(attribute.Int64("gen_ai.usage.input_tokens", u.Input), attribute.Int64("gen_ai.usage.output_tokens", u.Output))
 	m.Tokens.WithLabelValues("input").Add(float64(u.Input))
 	m.Tokens.WithLabelValues("output").Add(float64(u.Output))
 	m.Tokens.WithLabelValues("reasoning").Add(float64(u.Reasoning))
