@@ -45,7 +45,7 @@ type Metrics struct {
 	// deferred, observed. outcome: clean, retried, recovered, late,
 	// accepted_after_budget, upstream_error, gave_up, rejected, cancelled,
 	// client_gone. code: HTTP status in decimal, 499 when the client left.
-	// model: from ModelLabel.
+	// model: the request's, bounded.
 	Requests *prometheus.CounterVec
 
 	// Unprotected counts requests that were relayed without recovery.
@@ -55,7 +55,9 @@ type Metrics struct {
 
 	// Attempts counts upstream requests, which is what an upstream bills.
 	// upstream: name in the configuration. kind: first, resample, retry, ladder.
-	// result: how the attempt ended, a word from the proxy's own list.
+	// result: accepted, cut, refused, missing, no_stream, locked, failed, dropped,
+	// client_gone or, if it was made again, connect, rate_limit, server, drop,
+	// failed_event, empty, idle.
 	Attempts *prometheus.CounterVec
 
 	// DoomSignals counts signals; equal labels count once per attempt.
@@ -65,8 +67,8 @@ type Metrics struct {
 	DoomSignals *prometheus.CounterVec
 
 	// DoomAborts counts cuts.
-	// source: upstream, local, drill. kind: as in DoomSignals. model: from
-	// ModelLabel. mode: enforce (was cut), observe (would have been cut).
+	// source: upstream, local, drill. kind: as for doom_signals. model: the
+	// request's, bounded. mode: enforce (was cut), observe (would have been cut).
 	DoomAborts *prometheus.CounterVec
 
 	// Recoveries counts requests in which a confident signal was seen.
@@ -109,14 +111,14 @@ type Metrics struct {
 	ResampleGap prometheus.Histogram
 
 	// UpstreamFirstByte observes seconds from an attempt's start to the first
-	// byte of its answer. kind: as in Attempts.
+	// byte of its answer. kind: as for attempts.
 	UpstreamFirstByte *prometheus.HistogramVec
 
 	// RequestDuration observes seconds from a request's arrival to its end.
-	// protection, outcome: as in Requests.
+	// protection, outcome: as for requests.
 	RequestDuration *prometheus.HistogramVec
 
-	// RequestsInFlight is the number of requests being served now.
+	// RequestsInFlight counts requests being served now.
 	// phase: waiting, thinking, held, visible, backoff.
 	RequestsInFlight *prometheus.GaugeVec
 
@@ -136,7 +138,7 @@ type Metrics struct {
 	// LedgerErrors counts calls of the ledger that failed.
 	// store: memory, file, redis.
 	LedgerErrors *prometheus.CounterVec
-	// LedgerEntries is the number of entries in the ledger, as it was read last.
+	// LedgerEntries counts entries in the ledger, as it was read last.
 	LedgerEntries prometheus.Gauge
 
 	// ConfigReloads counts attempts to take in a changed configuration, and
@@ -146,7 +148,7 @@ type Metrics struct {
 	// not be used.
 	ConfigLastReloadSuccessful prometheus.Gauge
 
-	// BuildInfo is always 1. version, commit: from Build. goversion: the Go
+	// BuildInfo is always 1. version, commit: of the binary, or unknown. goversion: the Go
 	// release the binary was built with.
 	BuildInfo *prometheus.GaugeVec
 
