@@ -40,10 +40,9 @@ type kept struct {
 	memory *allowance
 }
 
-// add takes in a frame.
+// add takes in a frame, if there is room for it.
 func (k *kept) add(frame []byte) {
-	if len(k.raw)+len(frame) <= maxKept {
-		k.memory.need(len(frame))
+	if len(k.raw)+len(frame) <= maxKept && k.memory.take(len(frame)) {
 		k.raw = append(k.raw, frame...)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -258,10 +257,6 @@ func (rec *record) label(label string) {
 // errPanic is why a request ended whose handler has a fault.
 var errPanic = errors.New("the proxy panicked")
 
-// quoted are the parts of an error's text that others wrote: net/http quotes
-// what it got from the upstream and did not understand.
-var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
-
 // finish counts and logs the request. It runs deferred, so that it also sees
 // what a panic ends.
 func (rec *record) finish() {
@@ -319,7 +314,7 @@ func (rec *record) finish() {
 		attrs = append(attrs, slog.String("upstream_request_id", rec.upstreamRequestID))
 	}
 	if rec.err != nil {
-		attrs = append(attrs, slog.String("error", quoted.ReplaceAllString(rec.err.Error(), `"…"`)))
+		attrs = append(attrs, slog.String("error", describe(rec.err)))
 	}
 	rec.p.cfg.Logger.LogAttrs(context.Background(), level, "request", attrs...)
 }
