@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +23,9 @@ type attempt struct {
 	cancel  context.CancelFunc
 	body    *outgoing
 	resp    *http.Response
-	stream  bool        // resp is a stream of events that can be looked into
-	watch   *watchdog   // on resp
+	stream  bool      // resp is a stream of events that can be looked into
+	watch   *watchdog // on resp
+	peeked  bool
 	said    []byte      // the beginning of an answer that is no stream, once peeked
 	linger  *time.Timer // ends a stream that goes on behind its terminal event
 
@@ -42,7 +42,6 @@ type attempt struct {
 	forwarded bool  // something was sent on
 	spoke     bool  // an event was, other than of the response's lifecycle
 	failure   failure
-	kept      *kept // nil if nothing is
 	span      trace.Span
 }
 
@@ -56,8 +55,9 @@ func (x *exchange) begin(kind string) *attempt {
 	a.collector.Policy = x.p.cfg.Policy
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
+	x.kept.release()
 	if x.p.cfg.Capture.Dir != "" {
-		a.kept = &kept{memory: &x.p.state.memory}
+		x.kept = &kept{memory: &x.p.state.memory}
 	}
 	return a
 }
@@ -130,9 +130,8 @@ func (x *exchange) send(a *attempt) error {
 
 // silence returns how long the attempt may send nothing.
 func (x *exchange) silence() time.Duration {
-	r := &x.p.cfg.Retry
-	if slices.Contains(r.On, FailureIdle) {
-		return min(r.IdleTimeout, x.p.cfg.Silence)
+	if x.mayRetry(FailureIdle) { // or it would only be lost
+		return min(x.p.cfg.Retry.IdleTimeout, x.p.cfg.Silence)
 	}
 	return x.p.cfg.Silence
 }
@@ -141,7 +140,7 @@ func (x *exchange) silence() time.Duration {
 func (x *exchange) serve(a *attempt) verdict {
 	if err := x.await(func() error { return x.send(a) }); err != nil {
 		a.failure = failure{"server_error", "the upstream could not be reached", err}
-		if x.failedToSend(err) {
+		if x.failedToSend(a, err) {
 			return verdictRetry
 		}
 		return x.verdict(verdictFailed)
@@ -161,7 +160,7 @@ func (x *exchange) serve(a *attempt) verdict {
 		return x.refusal(a)
 	case x.namesMissing(a):
 		return verdictMissing
-	case x.whole != nil && !x.plain && (refusesStream(status) || named):
+	case x.whole != nil && !x.plain && (refusesStream(status) || named && status == http.StatusOK):
 		return verdictNoStream
 	case x.req.protection == protected && x.req.stream && status == http.StatusOK && !named:
 		return x.noStream(a)
@@ -223,8 +222,8 @@ func (x *exchange) start(a *attempt) {
 func (x *exchange) visible(a *attempt) {
 	x.rec.enter(phaseVisible)
 	x.req.release()
-	a.kept.release() // it will not be discarded
-	a.kept = nil
+	x.kept.release() // it will not be discarded
+	x.kept = nil
 	a.watch.limit.Store(int64(x.p.cfg.Silence))
 }
 
@@ -258,22 +257,42 @@ func (x *exchange) await(work func() error) error {
 		return work()
 	}
 	if x.work == nil {
-		x.work, x.worked = make(chan func() error), make(chan error)
+		x.work, x.worked = make(chan func() error), make(chan worked, 1)
 		go func() {
 			for work := range x.work {
-				x.worked <- work()
+				x.worked <- do(work)
 			}
 		}()
 	}
 	x.work <- work
 	for {
 		select {
-		case err := <-x.worked:
-			return err
+		case done := <-x.worked:
+			if done.panicked != nil {
+				panic(done.panicked)
+			}
+			return done.err
 		case <-x.idle.C:
 			x.keepAlive()
 		}
 	}
+}
+
+// worked is how some work of await ended.
+type worked struct {
+	err      error
+	panicked any // what with, if it did
+}
+
+// do does work. A panic is to happen where net/http expects it.
+func do(work func() error) (w worked) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.panicked = cause
+		}
+	}()
+	w.err = work()
+	return w
 }
 
 // release ends what await and waits began, and gives back what is kept.
@@ -290,6 +309,7 @@ func (x *exchange) release() {
 	if x.whole != nil {
 		x.whole.reset()
 	}
+	x.kept.release()
 }
 
 // pause waits for d between two attempts, and reports whether the client is

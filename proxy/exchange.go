@@ -66,7 +66,9 @@ type exchange struct {
 	renamed bool    // the client's idempotency key is not that of the next attempt
 	unpaced int     // bytes written since rec.pace was extended
 
-	drill bool // one cut is to be made without a report
+	redone bool  // a stream was discarded: what comes now stands in its place
+	kept   *kept // of the current attempt, if that is asked for
+	drill  bool  // one cut is to be made without a report
 
 	// How the client is sent the answer: live, unless one of these says
 	// otherwise.
@@ -77,7 +79,7 @@ type exchange struct {
 
 	idle   *idleTimer        // runs while the client waits for an attempt
 	work   chan func() error // to the goroutine of await, once there is one
-	worked chan error        // from it
+	worked chan worked       // from it
 	cutAt  time.Time         // when the attempt before this one was cut; zero once the next one sends
 
 	acceptedAfterBudget, late bool
@@ -138,13 +140,13 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 }
 
 // holds reports whether what attempts think is held back for a request. Where
-// nothing is ever cut that would only make the client wait.
+// nothing is ever made again that would only make the client wait.
 func (p *Proxy) holds(r *http.Request, req *request) bool {
 	delivery := Delivery(strings.ToLower(r.Header.Get(headerDelivery)))
 	if delivery != DeliveryLive && delivery != DeliveryHold {
 		delivery = p.cfg.Delivery
 	}
-	return delivery == DeliveryHold && req.stream && req.protection == protected && p.cfg.Policy.MaxRetries > 0
+	return delivery == DeliveryHold && req.stream && req.protection == protected && p.cfg.Policy.MaxRetries+p.cfg.Retry.MaxRetries > 0
 }
 
 // newView returns the view of a client that was sent nothing.
@@ -170,21 +172,19 @@ func (p *Proxy) closing(userAgent string) recovery.Close {
 func (x *exchange) run() {
 	for kind := kindFirst; ; {
 		var wait time.Duration
-		a := x.begin(kind)
-		v := x.serve(a)
-		a.end()
+		a, v := x.try(kind)
 		x.count(a, v)
-		if v == verdictCut || v == verdictRefused || v == verdictLocked || v == verdictFailed || v == verdictRetry {
+		switch v {
+		case verdictCut, verdictRefused, verdictLocked, verdictFailed, verdictDropped, verdictRetry:
 			x.discard(a)
+		default:
 		}
-		a.kept.release()
 		switch v {
 		case verdictAccepted:
 			x.accepted()
 			return
 		case verdictGone:
-			x.rec.gone(x.r)
-			return
+			x.rec.gone(x.w, x.r)
 		case verdictCut:
 			kind, wait = kindResample, rand.N(x.p.cfg.CutJitter) // #nosec G404 -- a jitter is no secret
 			x.resample(a)
@@ -212,10 +212,16 @@ func (x *exchange) run() {
 			return
 		}
 		if !x.pause(wait) {
-			x.rec.gone(x.r)
-			return
+			x.rec.gone(x.w, x.r)
 		}
 	}
+}
+
+// try makes one attempt.
+func (x *exchange) try(kind string) (*attempt, verdict) {
+	a := x.begin(kind)
+	defer a.end()
+	return a, x.serve(a)
 }
 
 // unprotect lets the upstream answer a client that wants no stream by itself,
@@ -228,8 +234,8 @@ func (x *exchange) unprotect() {
 // discard remembers what the client was sent of an attempt that is not the
 // answer, so that it is told when it comes back.
 func (x *exchange) discard(a *attempt) {
-	if a.kept != nil {
-		x.p.keep(x.rec.id, x.rec.attempts, a.kept.raw)
+	if x.kept != nil {
+		x.p.keep(x.rec.id, x.rec.attempts, x.kept.raw)
 	}
 	if x.whole == nil {
 		x.history.discard(x.r.Context(), a.traces)
@@ -275,21 +281,22 @@ func (x *exchange) resample(a *attempt) {
 		label = recovery.SanitizeLabel(s.Label)
 	}
 	x.rec.event("doomproxy.resample", attribute.Int("doomproxy.resample.number", x.cuts))
-	x.makeWay(fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, label))
+	x.makeWay(a, fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, label))
 }
 
 // retried takes in an attempt that failed and makes way for the next one.
 func (x *exchange) retried(a *attempt) {
 	x.rec.retries++
 	// An upstream that had begun to answer may keep that answer under its key.
-	x.renamed = x.renamed || x.started || x.whole != nil
+	x.renamed = x.renamed || a.stream
 	x.rec.event("doomproxy.retry", attribute.Int("doomproxy.retry.number", x.retries), attribute.String("doomproxy.retry.reason", string(x.retryWhy)))
-	x.makeWay(fmt.Sprintf("doomproxy retry=%d reason=%s", x.retries, x.retryWhy))
+	x.makeWay(a, fmt.Sprintf("doomproxy retry=%d reason=%s", x.retries, x.retryWhy))
 }
 
 // makeWay ends on the client's side what it was sent of an attempt, if that is
 // anything, and has it wait for the next one.
-func (x *exchange) makeWay(comment string) {
+func (x *exchange) makeWay(a *attempt, comment string) {
+	x.redone = x.redone || a.stream
 	switch {
 	case x.whole != nil:
 		x.whole.reset()
@@ -322,8 +329,12 @@ func (x *exchange) stepDown(a *attempt, v verdict) bool {
 			return false
 		}
 	}
-	x.waits(phaseBackoff)
 	x.ladder++
+	if a.stream { // refused in it
+		x.makeWay(a, fmt.Sprintf("doomproxy ladder=%d", x.ladder))
+	} else {
+		x.waits(phaseBackoff)
+	}
 	return x.ladder <= maxLadder
 }
 
@@ -356,7 +367,8 @@ func (x *exchange) giveUp(f failure) {
 func (x *exchange) drop(f failure) {
 	x.rec.end(x.failed(), f.err)
 	x.flush() // or net/http throws away what it still buffers
-	panic(http.ErrAbortHandler)
+	x.history.settle()
+	abort(x.w, x.r)
 }
 
 // failed returns the outcome of a request that is left without an answer.

@@ -197,13 +197,14 @@ func (x *exchange) namesMissing(a *attempt) bool {
 	if a.amended || x.missing == maxMissing || status != http.StatusBadRequest && status != http.StatusNotFound {
 		return false
 	}
-	if x.peek(a) != nil || !recovery.ValidJSON(x.req.body) {
+	if !recovery.ValidJSON(x.req.body) {
 		return false
 	}
-	said := string(a.said)
-	items := slices.DeleteFunc(recovery.ReturnedItems(x.req.body), func(item recovery.Returned) bool {
-		return !names(said, item.ID)
-	})
+	items := recovery.ReturnedItems(x.req.body)
+	if len(items) == 0 || x.peek(a) != nil {
+		return false
+	}
+	items = slices.DeleteFunc(items, func(item recovery.Returned) bool { return !names(string(a.said), item.ID) })
 	if len(items) == 0 {
 		return false
 	}

@@ -52,8 +52,10 @@ func TestSilence(t *testing.T) {
 		})
 	}
 	// A stream that says something now and then is not silent.
-	r := newRig(t, silent, simulate.Scenario{Message: "fine", Delay: 20 * time.Millisecond})
-	r.answer(streamBody)
+	r := newRig(t, func(c *proxy.Config) { c.Silence = 200 * time.Millisecond }, simulate.Scenario{Message: "fine", Delay: 40 * time.Millisecond})
+	if raw := r.answer(streamBody); !strings.Contains(raw, "response.completed") {
+		t.Errorf("got no whole answer:\n%s", raw)
+	}
 }
 
 // endless is a stream that goes on until its client leaves, visible or not.
@@ -147,8 +149,12 @@ func TestDeadlinesMoveOn(t *testing.T) {
 		"off":       func(c *proxy.Config) { c.Mode = proxy.ModeOff },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(c *proxy.Config) { change(c); c.ClientTimeout = 40 * time.Millisecond },
-				simulate.Scenario{Reasoning: simulate.ReasoningNone, Message: "fine", Delay: 60 * time.Millisecond})
+			r := newRig(t, func(c *proxy.Config) { change(c); c.ClientTimeout = 150 * time.Millisecond },
+				simulate.Scenario{Reasoning: simulate.ReasoningNone, Message: "fine", Before: func(write int) {
+					if write == 3 || write == 6 {
+						<-time.After(200 * time.Millisecond) // longer than a deadline holds
+					}
+				}})
 			conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 			if err != nil {
 				t.Fatal(err)
@@ -157,13 +163,13 @@ func TestDeadlinesMoveOn(t *testing.T) {
 			answers := bufio.NewReader(conn)
 			for i := range 2 {
 				if i > 0 {
-					<-time.After(100 * time.Millisecond) // let the deadline of the first pass
+					<-time.After(200 * time.Millisecond) // let the deadline of the first pass
 				}
 				// In two parts that are far apart, but not too far.
 				fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(streamBody))
 				for n, part := range []string{streamBody[:1], streamBody[1:2], streamBody[2:3], streamBody[3:]} {
 					if n > 0 {
-						<-time.After(20 * time.Millisecond)
+						<-time.After(60 * time.Millisecond)
 					}
 					io.WriteString(conn, part) //nolint:errcheck // see the answer
 				}

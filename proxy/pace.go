@@ -43,26 +43,23 @@ func (p *pace) refuse() {
 	p.conn.SetReadDeadline(time.Now().Add(p.limit)) //nolint:errcheck // see above
 }
 
-// patientReader reads a client's body and gives up on one that is not sent on.
-type patientReader struct {
-	io.Reader
+// patientBody is a client's body that gives up on one that is not sent on. Behind
+// the body the connection is read only to notice its end: no deadline holds then.
+type patientBody struct {
+	io.ReadCloser
 	conn  *http.ResponseController
 	limit time.Duration
 }
 
-func (r *patientReader) Read(b []byte) (int, error) {
-	r.conn.SetReadDeadline(time.Now().Add(r.limit)) //nolint:errcheck // a test's recorder has none
-	return r.Reader.Read(b)                         //nolint:wrapcheck // io.EOF must stay bare
+func (p *Proxy) patient(w http.ResponseWriter, body io.ReadCloser) *patientBody {
+	return &patientBody{body, http.NewResponseController(w), p.cfg.ClientTimeout}
 }
 
-// readBody reads r's body, as readAtMost does.
-func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, take func(n int) bool) (string, error) {
-	conn := http.NewResponseController(w)
-	body, err := readAtMost(&patientReader{r.Body, conn, p.cfg.ClientTimeout}, p.cfg.MaxBody, take)
-	if err == nil || errors.Is(err, errNoMemory) {
-		// Behind the body the connection is read only to notice its end. A
-		// deadline for what is left of a refused one stays: net/http reads it.
-		conn.SetReadDeadline(time.Time{}) //nolint:errcheck // a test's recorder has none
+func (b *patientBody) Read(into []byte) (int, error) {
+	b.conn.SetReadDeadline(time.Now().Add(b.limit)) //nolint:errcheck // a test's recorder has none
+	n, err := b.ReadCloser.Read(into)
+	if errors.Is(err, io.EOF) {
+		b.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // likewise
 	}
-	return body, err
+	return n, err //nolint:wrapcheck // io.EOF must stay bare
 }

@@ -25,9 +25,13 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var silence *watchdog
+	var sent *outgoing
 	defer func() {
 		if silence != nil {
 			silence.stop()
+		}
+		if sent != nil {
+			sent.Close() //nolint:errcheck // it has none; the transport may take its time
 		}
 	}()
 	w.Header().Del(headerRequestID) // it comes with the answer: informational ones before would lose it
@@ -51,9 +55,11 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 				if req.changed {
 					removeDigests(pr.Out.Header)
 				}
-				pr.Out.Body = io.NopCloser(strings.NewReader(body))
+				sent = newOutgoing(body, &p.state.memory)
+				pr.Out.Body = sent
 				pr.Out.ContentLength = int64(len(body))
 				pr.Out.TransferEncoding = nil
+				req.release() // it is sent once
 			}
 		},
 		ModifyResponse: func(resp *http.Response) error {
@@ -70,13 +76,14 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			rec.end(outcomeUpstreamError, fmt.Errorf("send upstream: %w", err))
 			if r.Context().Err() != nil {
-				rec.gone(r)
+				rec.gone(w, r)
 			}
 			status, code := upstreamStatus(err)
 			rec.sendError(w, status, errorTypeOwn, code, "the upstream could not be reached")
 		},
 	}
 	if !req.read {
+		r.Body = p.patient(w, r.Body)
 		// Or net/http, at the first byte of the answer, closes a body that the
 		// transport may still have to read to its end, and the transport then
 		// closes the connection that the answer comes from.
@@ -87,8 +94,9 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 		if broke { // ReverseProxy panics when one of the two sides broke off
 			rec.end(outcomeUpstreamError, errBroke)
 			if r.Context().Err() != nil {
-				rec.gone(r)
+				rec.gone(w, r)
 			}
+			abort(w, r)
 		}
 	}()
 	rp.ServeHTTP(w, r.WithContext(ctx))
@@ -257,8 +265,7 @@ func (p *Proxy) rejectBody(w http.ResponseWriter, r *http.Request, rec *record, 
 		return
 	}
 	if r.Context().Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) {
-		rec.gone(r)
-		panic(http.ErrAbortHandler)
+		rec.gone(w, r)
 	}
 	if errors.Is(err, errBodyTooLarge) {
 		rec.reject(w, http.StatusRequestEntityTooLarge, "request_too_large",

@@ -3,10 +3,12 @@ package proxy
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -196,14 +198,34 @@ func (rec *record) end(o outcome, err error) {
 	}
 }
 
-// gone ends a request whose context ended. Where its client is still there it
-// must not take what it has for an answer.
-func (rec *record) gone(r *http.Request) {
+// gone ends a request whose context ended. A client that is there all the same
+// must not take what it has for an answer: gone panics.
+func (rec *record) gone(w http.ResponseWriter, r *http.Request) {
+	o := outcomeClientGone
 	if errors.Is(context.Cause(r.Context()), ErrCancelled) {
-		rec.end(outcomeCancelled, nil)
-		panic(http.ErrAbortHandler)
+		o = outcomeCancelled
 	}
-	rec.end(outcomeClientGone, nil)
+	rec.end(o, nil)
+	abort(w, r)
+}
+
+// abort ends the connection, so that what was sent does not look complete. To a
+// client of HTTP/1.0 that needs a reset: for it the end of the connection is that
+// of the answer.
+func abort(w http.ResponseWriter, r *http.Request) {
+	if !r.ProtoAtLeast(1, 1) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			raw := conn
+			if secure, ok := conn.(*tls.Conn); ok {
+				raw = secure.NetConn()
+			}
+			if tcp, ok := raw.(*net.TCPConn); ok {
+				tcp.SetLinger(0) //nolint:errcheck // then it ends as it ends
+			}
+			raw.Close()
+		}
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // sent takes down the status that the client is sent.

@@ -28,11 +28,14 @@ type answer struct {
 }
 
 // peek reads the beginning of an answer that is no event stream. It stays to be
-// read.
+// read. One that does not come is ended: it must not hold up what follows.
 func (x *exchange) peek(a *attempt) error {
-	if a.said != nil {
+	if a.peeked {
 		return nil
 	}
+	a.peeked, x.last = true, nil
+	late := time.AfterFunc(x.p.cfg.Linger, a.cancel)
+	defer late.Stop()
 	body := a.resp.Body
 	err := x.await(func() (err error) {
 		a.said, err = io.ReadAll(io.LimitReader(body, maxErrorBody+1))
@@ -59,23 +62,19 @@ func (x *exchange) sendLast() {
 }
 
 // tells returns what an answer says of its error, as far as it was peeked at.
-func (a *attempt) tells() (code, message string) {
+func (a *attempt) tells() (code, errorType, message string) {
 	e := gjson.GetBytes(a.said, "error")
-	code = e.Get("code").String()
-	if code == "" {
-		code = e.Get("type").Str
-	}
-	return code, e.Get("message").Str
+	return e.Get("code").String(), e.Get("type").Str, e.Get("message").Str
 }
 
 // refusal decides about an answer to a further attempt that is no event stream.
 func (x *exchange) refusal(a *attempt) verdict {
 	err := x.peek(a)
 	a.bytes = int64(len(a.said))
-	code, message := a.tells()
+	code, errorType, message := a.tells()
 	status := a.resp.StatusCode
 	a.failure = failure{
-		code:    cmp.Or(code, "server_error"),
+		code:    cmp.Or(code, errorType, "server_error"),
 		message: cmp.Or(message, "the upstream answered with status "+strconv.Itoa(status)),
 		err:     &statusError{status},
 	}
@@ -95,7 +94,7 @@ func (x *exchange) refusal(a *attempt) verdict {
 func (x *exchange) noStream(a *attempt) verdict {
 	x.peek(a) //nolint:errcheck // it is a failure in any case
 	x.last = nil
-	_, message := a.tells()
+	_, _, message := a.tells()
 	a.failure = failure{"upstream_no_stream", cmp.Or(message, "the upstream answered a request for a stream with something else"), errNoStream}
 	return x.verdict(verdictFailed)
 }

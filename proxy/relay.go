@@ -41,8 +41,8 @@ func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
 	}
 	a.bytes += int64(len(frame.Raw))
 	x.rec.received++
-	if a.kept != nil {
-		a.kept.add(frame.Raw)
+	if x.kept != nil {
+		x.kept.add(frame.Raw)
 	}
 	return frame, err
 }
@@ -253,7 +253,7 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 			x.flush()
 			x.rec.frames[recovery.Synthesized]++
 		}
-	case otherDialect && !a.looped && x.cuts+x.retries == 0 && x.whole == nil:
+	case otherDialect && !a.looped && !x.redone && x.whole == nil:
 		// No stream of a response: it ends as it ended.
 		x.letGo(a)
 		x.forwardTail(a, &ev)
@@ -285,7 +285,7 @@ func (x *exchange) brokeOff(a *attempt, tail *recovery.Event, err error) verdict
 	switch {
 	case x.view.Visible:
 		x.forwardTail(a, tail)
-	case !a.looped && x.again(why, 0):
+	case !a.looped && x.again(a, why, 0):
 		return verdictRetry
 	}
 	return x.verdict(verdictFailed)
@@ -303,7 +303,7 @@ func (x *exchange) forwardTail(a *attempt, ev *recovery.Event) {
 // What is in it stays unknown, so that nothing can be taken back behind it.
 func (x *exchange) copyRest(a *attempt) verdict {
 	x.rec.oversized()
-	if x.view.Terminal && x.view.Spliced() {
+	if x.view.Terminal && (x.view.Spliced() || x.whole != nil) {
 		return verdictAccepted // what follows the answer is not worth more
 	}
 	if x.view.Spliced() || x.whole != nil {

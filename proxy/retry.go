@@ -120,21 +120,26 @@ func (b *linearBackOff) NextBackOff() time.Duration {
 
 func (b *linearBackOff) Reset() { b.wait = 0 }
 
+// mayRetry reports whether the request may be made once more after a failure of
+// its current attempt, as far as the request itself goes.
+func (x *exchange) mayRetry(why Failure) bool {
+	r := &x.p.cfg.Retry
+	return x.req.protection == protected && !x.plain && !x.view.Visible && !x.left() &&
+		x.retries < r.MaxRetries && slices.Contains(r.On, why)
+}
+
 // again decides whether the request is made once more after its current attempt
 // failed, not before the time asked for, and takes that from the budgets.
-func (x *exchange) again(why Failure, asked time.Duration) bool {
-	r := &x.p.cfg.Retry
-	switch {
-	case x.req.protection != protected, x.plain, x.view.Visible:
+func (x *exchange) again(a *attempt, why Failure, asked time.Duration) bool {
+	if !x.mayRetry(why) || a.resp != nil && strings.EqualFold(a.resp.Header.Get("X-Should-Retry"), "false") {
 		return false
-	case x.retries >= r.MaxRetries, !slices.Contains(r.On, why), x.left():
-		return false
-	case !x.p.state.retries.spend(time.Now()):
+	}
+	if !x.p.state.retries.spend(time.Now()) {
 		return false
 	}
 	x.retries++
 	if x.backOff == nil {
-		x.backOff = r.newBackOff()
+		x.backOff = x.p.cfg.Retry.newBackOff()
 	}
 	x.retryWait = max(x.backOff.NextBackOff(), asked)
 	x.retryWhy = why
@@ -142,29 +147,34 @@ func (x *exchange) again(why Failure, asked time.Duration) bool {
 }
 
 // failedToSend decides whether an attempt that got no answer is made again.
-func (x *exchange) failedToSend(err error) bool {
+func (x *exchange) failedToSend(a *attempt, err error) bool {
 	// A certificate that is not trusted will not be the next time either.
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return !untrusted && x.again(FailureConnect, 0)
+	return !untrusted && x.again(a, FailureConnect, 0)
 }
 
 // failedStatus decides whether an attempt with an error answer is made again.
 func (x *exchange) failedStatus(a *attempt) bool {
-	h := a.resp.Header
-	if strings.EqualFold(h.Get("X-Should-Retry"), "false") {
+	status, why := a.resp.StatusCode, FailureServer
+	asked, limit := retryAfter(a.resp.Header.Get("Retry-After"), time.Now()), x.p.cfg.Retry.MaxWait
+	switch {
+	case status == http.StatusTooManyRequests:
+		why = FailureRateLimit
+		if asked > limit {
+			return false
+		}
+	case !isServerFailure(status):
 		return false
 	}
-	status := a.resp.StatusCode
-	if status != http.StatusTooManyRequests && !isServerFailure(status) {
-		return false
+	if !x.mayRetry(why) {
+		return false // and nothing is to hold the answer up
 	}
 	x.peek(a) //nolint:errcheck // what can't be read is passed on so
-	code, _ := a.tells()
-	asked, limit := retryAfter(h.Get("Retry-After"), time.Now()), x.p.cfg.Retry.MaxWait
-	if status == http.StatusTooManyRequests {
-		return asked <= limit && !isQuotaCode(code) && x.again(FailureRateLimit, asked)
+	code, errorType, _ := a.tells()
+	if why == FailureRateLimit && (isQuotaCode(code) || isQuotaCode(errorType)) {
+		return false
 	}
-	return x.again(FailureServer, min(asked, limit))
+	return x.again(a, why, min(asked, limit))
 }
 
 // isServerFailure reports whether a status tells of a failure that may be gone
@@ -203,9 +213,9 @@ func (x *exchange) failedInBand(a *attempt, ev *recovery.Event) bool {
 	case ev.Class == recovery.ClassError || ev.Type == "response.failed":
 		code, message := ev.Failure()
 		a.failure = failure{code, message, errRefusedInBand}
-		return isServerCode(code) && x.again(FailureEvent, 0)
+		return isServerCode(code) && x.again(a, FailureEvent, 0)
 	case ev.Type == "response.completed":
-		return ev.Empty() && x.again(FailureEmpty, 0)
+		return ev.Empty() && x.again(a, FailureEmpty, 0)
 	}
 	return false
 }

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
 )
@@ -23,6 +25,60 @@ func TestBackoffs(t *testing.T) {
 				t.Errorf("%s, wait %d: got %v, want %v and %v of jitter", r.Backoff, i, got, want, jitter)
 			}
 		}
+	}
+}
+
+func TestLinearBackoffIsBounded(t *testing.T) {
+	r := Retry{Backoff: BackoffLinear}.withDefaults()
+	b := r.newBackOff()
+	for range 40 {
+		if got := b.NextBackOff(); got > 8*time.Second {
+			t.Fatalf("got a wait of %v, want 8 s at most", got)
+		}
+	}
+}
+
+func TestAllowance(t *testing.T) {
+	var a allowance
+	a.limit.Store(10)
+	if !a.take(10) || a.take(1) {
+		t.Error("want all of the memory, and no more")
+	}
+	a.give(10)
+	if used := a.used.Load(); used != 0 {
+		t.Errorf("got %d bytes in use", used)
+	}
+}
+
+func TestWatchdog(t *testing.T) {
+	ended := make(chan time.Time, 1)
+	body, w := io.Pipe()
+	defer w.Close() //nolint:errcheck // a pipe's end
+	start := time.Now()
+	d := watch(body, 100*time.Millisecond, func() { ended <- time.Now() })
+	go func() { w.Write([]byte("x")) }() //nolint:errcheck // a pipe's end
+	if _, err := d.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if took := (<-ended).Sub(start); took < 100*time.Millisecond || took > 190*time.Millisecond {
+		t.Errorf("ended after %v, want 100 ms of silence", took)
+	}
+	d = watch(body, 30*time.Millisecond, func() { ended <- time.Now() })
+	d.stop()
+	d.look() // as a timer does that fired just then
+	select {
+	case <-ended:
+		t.Error("it bit though it was stopped")
+	case <-time.After(60 * time.Millisecond):
+	}
+}
+
+func TestLessonsOfLongNames(t *testing.T) {
+	var l lessons
+	l.remember(strings.Repeat("m", 300))
+	l.remember("m")
+	if len(l.until) != 1 || !l.known("m") {
+		t.Errorf("got %d lessons, want that of the short name", len(l.until))
 	}
 }
 

@@ -39,6 +39,9 @@ func status(code int, headers ...string) simulate.Scenario {
 func TestRetryOfStatuses(t *testing.T) {
 	quota := status(429)
 	quota.Body = `{"error":{"code":"insufficient_quota"}}`
+	quotaType, billing := status(429), status(429)
+	quotaType.Body = `{"error":{"code":429,"type":"insufficient_quota"}}`
+	billing.Body = `{"error":{"code":"billing_hard_limit_reached"}}`
 	for _, tc := range []struct {
 		name    string
 		answer  simulate.Scenario
@@ -49,6 +52,9 @@ func TestRetryOfStatuses(t *testing.T) {
 		{"429 with a wait that is too long", status(429, "Retry-After", "31"), ""},
 		{"429 until a date that is too far", status(429, "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)), ""},
 		{"429 out of quota", quota, ""},
+		{"429 out of quota, by its type", quotaType, ""},
+		{"429 beyond a billing limit", billing, ""},
+		{"503 that Should Not Be Retried", status(503, "X-Should-Retry", "False"), ""},
 		{"500", status(500), "server"},
 		{"502", status(502), "server"},
 		{"503", status(503), "server"},
@@ -122,6 +128,7 @@ func TestRetryOfStreams(t *testing.T) {
 	onIdle := func(c *proxy.Config) {
 		retries(c)
 		c.Retry.On, c.Retry.IdleTimeout = proxy.Failures(), 50*time.Millisecond
+		c.Silence = 100 * time.Millisecond // for the last attempt
 	}
 	for _, tc := range []struct {
 		name   string
@@ -141,6 +148,9 @@ func TestRetryOfStreams(t *testing.T) {
 		{"response.failed at once", nil, failure(0, simulate.FailureResponse, "server_is_overloaded"), "failed_event"},
 		{"response.failed while thinking", nil, failure(6, simulate.FailureResponse, "rate_limit_exceeded"), "failed_event"},
 		{"error", nil, failure(1, simulate.FailureError, "vector_store_timeout"), "failed_event"},
+		{"status 529 in an error", nil, failure(1, simulate.FailureError, "529"), "failed_event"},
+		{"status 599 in an error", nil, failure(1, simulate.FailureError, "599"), "failed_event"},
+		{"status 600 in an error", nil, failure(1, simulate.FailureError, "600"), ""},
 		{"nested error", nil, failure(6, simulate.FailureErrorNested, "503"), "failed_event"},
 		{"error of the client's", nil, failure(2, simulate.FailureResponse, "invalid_prompt"), ""},
 		{"error with a status of the client's", nil, failure(2, simulate.FailureError, "400"), ""},

@@ -254,6 +254,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 				}
 			}
 			r.settled(len(bodies))
+			until(t, "the last record", func() bool { return strings.Count(r.log.String(), "\n") >= len(bodies) })
 			families, err := r.reg.Gather()
 			if err != nil {
 				t.Fatal(err)

@@ -19,6 +19,7 @@ type watchdog struct {
 	last  atomic.Int64 // when a byte came, in nanoseconds since start
 	timer *time.Timer
 	bit   atomic.Bool // it ended the answer
+	done  atomic.Bool // nobody waits for it any more
 }
 
 // watch returns a watchdog of body. Stop ends it.
@@ -32,6 +33,9 @@ func watch(body io.ReadCloser, limit time.Duration, end func()) *watchdog {
 // look ends a silent answer, or comes back when it can have been silent for long
 // enough.
 func (d *watchdog) look() {
+	if d.done.Load() {
+		return
+	}
 	left := time.Duration(d.last.Load()+d.limit.Load()) - time.Since(d.start)
 	if left > 0 {
 		d.timer.Reset(left)
@@ -48,4 +52,7 @@ func (d *watchdog) Read(p []byte) (int, error) {
 }
 
 // stop ends the watch.
-func (d *watchdog) stop() { d.timer.Stop() }
+func (d *watchdog) stop() {
+	d.done.Store(true)
+	d.timer.Stop()
+}

@@ -58,6 +58,7 @@ func (w *whole) add(ev *recovery.Event) {
 		w.code, w.message = ev.Failure()
 	}
 	if ev.Class == recovery.ClassTerminal {
+		w.failed = ev.Type == "response.failed"
 		w.response = w.keep(ev.Response())
 	}
 }
