@@ -430,7 +430,7 @@ func TestQuietEnd(t *testing.T) {
 // ever.
 func TestPassedBodyThatDoesNotCome(t *testing.T) {
 	for _, path := range []string{"/v1/files", "/v1/responses"} {
-		r := newRig(t, func(c *proxy.Config) { c.MaxMemory, c.ClientTimeout = 64<<10, 200*time.Millisecond })
+		r := newRig(t, func(c *proxy.Config) { c.MaxMemory, c.ClientTimeout = 64<<10, time.Second })
 		head := "POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 100001\r\n\r\n" + strings.Repeat("x", 100_000)
 		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 		if err != nil {
@@ -438,7 +438,7 @@ func TestPassedBodyThatDoesNotCome(t *testing.T) {
 		}
 		defer conn.Close()
 		io.WriteString(conn, head) //nolint:errcheck // see the answer
-		<-time.After(100 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 		io.WriteString(conn, "x") //nolint:errcheck // likewise
 		if raw, err := io.ReadAll(conn); err != nil || len(r.upstream(0).Body) != 100_001 {
 			t.Errorf("%s: got %v behind %.200q", path, err, raw)

@@ -363,7 +363,7 @@ func TestEndlessStreams(t *testing.T) {
 		"a frame of 64 MiB":            {createdA + "data: ", strings.Repeat("x", 1<<16), 64 << 20},
 		"comments":                     {createdA, ": still thinking\n\n", 8 << 20},
 		"one comment":                  {createdA + ": ", strings.Repeat("x", 1<<16), 64 << 20},
-		"blank lines":                  {createdA, "\n\n\n\n", 4 << 20},
+		"blank lines":                  {createdA, "\n\n\n\n", 1 << 20},
 		"empty frames before an event": {"", "data: \n\n", 4 << 20},
 	} {
 		for _, headers := range [][]string{nil, {"x-doomproxy-delivery", "hold"}} {
