@@ -18,8 +18,9 @@ import (
 // attempt is one upstream request and what came of it.
 type attempt struct {
 	kind    string
-	armed   bool // a loop is cut
-	amended bool // its request is not just the client's
+	armed   bool          // a loop is cut
+	amended bool          // its request is not just the client's
+	silence time.Duration // that ends it
 	cancel  context.CancelFunc
 	body    *outgoing
 	resp    *http.Response
@@ -55,6 +56,7 @@ func (x *exchange) begin(kind string) *attempt {
 	a.collector.Policy = x.p.cfg.Policy
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
+	a.silence = x.silence()
 	x.kept.release()
 	if x.p.cfg.Capture.Dir != "" {
 		x.kept = &kept{memory: &x.p.state.memory}
@@ -121,7 +123,7 @@ func (x *exchange) send(a *attempt) error {
 	}
 	x.p.cfg.Metrics.UpstreamFirstByte.WithLabelValues(a.kind).Observe(time.Since(start).Seconds())
 	a.resp = resp
-	a.watch = watch(resp.Body, x.silence(), cancel)
+	a.watch = watch(resp.Body, a.silence, cancel)
 	resp.Body = a.watch
 	a.scanner.MaxFrame = x.p.cfg.MaxFrame
 	a.scanner.Reset(resp.Body)
