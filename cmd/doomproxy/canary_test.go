@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -104,5 +105,63 @@ func TestSecretsAreNotTold(t *testing.T) {
 		if i := strings.Index(told, "canary-"); i >= 0 {
 			t.Errorf("%s tells %q, in:\n%s", place, told[i:min(len(told), i+30)], told)
 		}
+	}
+}
+
+// What is secret in a configuration stays out of all that is told of it: what is
+// printed, logged, counted and shown, also when it cannot be used.
+func TestSecretsOfConfigurationAreNotTold(t *testing.T) {
+	t.Parallel() // it waits for Redis
+	sim := httptest.NewServer(&simulate.Server{})
+	defer sim.Close()
+	token := file(t, "canary-token")
+	config := func(admin, redis, query, more string) string {
+		return `upstreams:
+  default: {url: "` + sim.URL + `/v1?key=` + query + `"}
+auth: {tokens: [{name: a, file: "` + token + `"}]}
+admin: {token: "` + admin + `"}
+ledger: {store: redis, redis_url: "redis://canary-user:` + redis + `@127.0.0.1:9/0?client_name=canary-name"}
+log: {level: debug}
+` + more
+	}
+	good := config("canary-admin", "canary-password", "canary-query", "")
+	w := serveFile(t, good, nil)
+	told := func() string {
+		t.Helper()
+		all := w.stdout.String() + w.stderr.String()
+		for _, path := range []string{"/metrics", "/debug/requests", "/"} {
+			all += do(t, direct(), http.MethodGet, w.admin(t)+path, "", "Authorization", "Bearer canary-admin").text(t)
+		}
+		code, stdout, stderr := checkConfig(t, nil, w.path)
+		return fmt.Sprint(all, code, stdout, stderr)
+	}
+	resp := do(t, direct(), http.MethodPost, w.base(t)+"/responses", streamBody, "X-Doomproxy-Token", "canary-token")
+	wantText(t, resp.text(t), "response.completed")
+	all := told()
+	wantText(t, all, "token: …", "redis_url: redis://…@127.0.0.1:9/0?…", "/v1?…", "outcome=clean", "doomproxy_requests_total", `"mode":"enforce"`)
+
+	for _, text := range []string{
+		config("canary-admin", "canary-password", "canary-other-query", "recovery: {max_threshold: 8}"),
+		config("canary admin", "canary-password", "canary-query", ""),
+		config("canary-admin", "canary-password", "canary-query#fragment", ""),
+		strings.Replace(good, `"redis:`, `"http:`, 1),
+		strings.Replace(good, `"redis://`, `"redis:`, 1),
+		strings.Replace(good, `"canary-admin"`, `*canary-admin`, 1),
+		strings.Replace(good, `"canary-admin"`, `[canary-admin]`, 1),
+		strings.Replace(good, `{token: "canary-admin"}`, `canary-admin`, 1),
+		strings.Replace(good, `[{name: a, file: "`+token+`"}]`, `[canary-token]`, 1),
+		strings.Replace(good, `[{name: a, file: "`+token+`"}]`, `canary-token`, 1),
+		strings.Replace(good, `http://`, `http://canary-user:canary-password@`, 1),
+		strings.Replace(good, `http://`, `http://canary-user:canary?password@`, 1),
+		config("canary-admin", "canary-changed", "canary-query", "ledger: {}"),
+		config("canary-admin", "canary-changed", "canary-query", "shutdown: {grace: 1s}"),
+	} {
+		w.change(t, text)
+		all += told()
+	}
+	w.wantReloads(t, 2, 12)
+	wantText(t, all, `changed="[upstreams.default.url recovery.max_threshold]"`, "settings=[ledger.redis_url]")
+	if i := strings.Index(all, "canary"); i >= 0 {
+		t.Errorf("it tells %q, in:\n%s", all[i:min(len(all), i+30)], all[max(0, i-300):min(len(all), i+300)])
 	}
 }

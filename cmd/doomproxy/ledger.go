@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doomproxy/doomproxy/config"
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/metrics"
 )
@@ -23,34 +24,22 @@ const (
 	storeRedis  = "redis"
 )
 
-// ledgerSettings say where it is remembered what discarded attempts sent.
-type ledgerSettings struct {
-	store      string
-	path       string // of the file; empty: one of the listen port's, in the user's state directory
-	redisURL   string
-	ttl        time.Duration
-	maxEntries int
-}
-
 // openLedger opens the ledger of a proxy that listens on l, and returns the kind
 // of its store. A file that cannot be used is no reason not to serve: memory
 // takes its place. But two proxies on one file are a mistake to mend.
-func (a *app) openLedger(s *settings, l net.Listener, log *slog.Logger, onError func(error)) (ledger.Store, string, error) {
-	opt := ledger.Options{TTL: s.ledger.ttl, MaxEntries: s.ledger.maxEntries, OnError: onError}
-	switch s.ledger.store {
+func (a *app) openLedger(c *config.Config, l net.Listener, log *slog.Logger, onError func(error)) (ledger.Store, string, error) {
+	opt := ledger.Options{TTL: c.Ledger.TTL, MaxEntries: c.Ledger.MaxEntries, OnError: onError}
+	switch c.Ledger.Store {
 	case storeRedis:
-		if s.ledger.redisURL == "" {
-			return nil, "", errors.New("ledger.redis_url is required with ledger.store redis: redis://HOST:PORT")
-		}
-		store, err := ledger.OpenRedis(s.ledger.redisURL, opt)
+		store, err := ledger.OpenRedis(string(c.Ledger.RedisURL), opt)
 		if err != nil {
 			return nil, "", fmt.Errorf("ledger.redis_url: %w", err)
 		}
 		return store, storeRedis, nil
 	case storeFile:
-		path := s.ledger.path
+		path := c.Ledger.Path
 		if path == "" {
-			path = a.ledgerPath(s.listen, l)
+			path = a.ledgerPath(c.Listen, l)
 		}
 		if path == "" {
 			break

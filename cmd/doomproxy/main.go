@@ -11,10 +11,12 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 )
 
@@ -43,9 +45,24 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, env []string) error {
 	a := &app{
 		stdout: stdout, stderr: stderr, env: env, plan: defaultPlan(),
-		timeout: context.WithTimeout, every: rereadInterval,
+		timeout: context.WithTimeout, every: rereadInterval, ticks: newTicks, hangups: newHangups,
+		terminal: inTerminal, systemFile: "/etc/doomproxy/config.yaml",
 	}
 	return a.run(ctx, args)
+}
+
+// newHangups returns what tells of the signal SIGHUP, where the system has it.
+func newHangups() (<-chan os.Signal, func()) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c, func() { signal.Stop(c) }
+}
+
+// inTerminal reports whether the process has to do with a terminal.
+func inTerminal() bool {
+	return slices.ContainsFunc([]*os.File{os.Stdin, os.Stdout, os.Stderr}, func(f *os.File) bool {
+		return isatty.IsTerminal(f.Fd())
+	})
 }
 
 // report tells of an error and returns the exit code that goes with it.
@@ -53,7 +70,9 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(w, "doomproxy: %v\n", err)
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(w, "doomproxy: %s\n", strings.TrimSuffix(line, "\n"))
+	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(w, "'%s --help' tells how it is used.\n", usage.command)
 		return exitUsage
@@ -80,6 +99,13 @@ type app struct {
 	// shutdown.
 	timeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	every   time.Duration // between two looks at files that may have changed
+	// ticks returns what tells when to look at the configuration's files, hangups
+	// what tells of SIGHUP, and terminal whether there is one.
+	ticks    func(time.Duration) (<-chan time.Time, func())
+	hangups  func() (<-chan os.Signal, func())
+	terminal func() bool
+	// systemFile is the configuration file that is looked for last.
+	systemFile string
 }
 
 func (a *app) run(ctx context.Context, args []string) error {
@@ -90,25 +116,43 @@ func (a *app) run(ctx context.Context, args []string) error {
 API reports that an answer has begun to repeat itself, doomproxy cuts it off and
 asks again, and the agent's stream goes on with the new answer.`,
 		Example: `  doomproxy demo                                  see a loop and its recovery
-  doomproxy serve --upstream https://api.x.ai/v1  run it in front of an API`,
+  doomproxy serve --upstream https://api.x.ai/v1  run it in front of an API
+  doomproxy check-config doomproxy.yaml           is this configuration valid?
+  source <(doomproxy completion bash)             complete commands and flags with Tab`,
 		Version:       newBuild().String(),
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
-		CompletionOptions:          cobra.CompletionOptions{HiddenDefaultCmd: true},
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{cmd.CommandPath(), err}
 	})
-	root.AddCommand(a.serveCommand(), a.demoCommand(), a.simulateCommand(), a.versionCommand())
+	root.AddCommand(
+		a.serveCommand(), a.demoCommand(), a.simulateCommand(),
+		a.checkConfigCommand(), a.healthcheckCommand(), a.versionCommand(),
+	)
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	describeCompletion(root) // which keeps the output that is set
 	return root.ExecuteContext(ctx)
+}
+
+// describeCompletion adds cobra's command that prints completions for shells.
+func describeCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Short = "Print what makes a shell complete commands and flags"
+			cmd.Example = `  source <(doomproxy completion bash)     in this shell, and in ~/.bashrc for all
+  source <(doomproxy completion zsh)      likewise, with ~/.zshrc
+  doomproxy completion fish | source      likewise, with ~/.config/fish/config.fish`
+		}
+	}
 }
 
 // knownCommand refuses what is no command, and names the one that may be meant.

@@ -75,6 +75,9 @@ func begin(t *testing.T, change func(*app), env []string, args ...string) *comma
 		timeout: func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, min(d, 5*time.Second))
 		},
+		ticks:    func(time.Duration) (<-chan time.Time, func()) { return nil, func() {} },
+		hangups:  func() (<-chan os.Signal, func()) { return nil, func() {} },
+		terminal: func() bool { return false },
 	}
 	if change != nil {
 		change(a)
@@ -193,7 +196,7 @@ func TestUsageErrors(t *testing.T) {
 		"unknown flag":    {[]string{"serve", "--nope"}, "unknown flag: --nope"},
 		"argument":        {[]string{"demo", "now"}, `unexpected argument "now"`},
 		"no upstream":     {[]string{"serve"}, "--upstream is required"},
-		"two upstreams":   {[]string{"serve", "--upstream", "http://a", "--upstream", "b=http://b"}, "several upstreams are not supported yet"},
+		"two upstreams":   {[]string{"serve", "--upstream", "http://a", "--upstream", "default=http://b"}, "--upstream: there are two upstreams with the name default; give each its own: --upstream NAME=URL"},
 		"mode":            {[]string{"serve", "--upstream", "http://a", "--mode", "on"}, `recovery.mode (--mode): "on" is not allowed, want enforce, observe or off`},
 		"rate":            {[]string{"simulate", "--loop-rate", "2"}, "--loop-rate: 2 is not allowed, want a share from 0 to 1"},
 		"NaN":             {[]string{"simulate", "--fail-rate", "NaN"}, "--fail-rate"},
@@ -237,8 +240,11 @@ func TestHelpAndVersion(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{nil, []string{"serve", "demo", "simulate", "version"}},
-		{[]string{"serve", "--help"}, []string{"Examples:", "--exact-repetition-min-tokens", "DOOMPROXY_LIMITS_FRAME", "(default 127.0.0.1:3666)"}},
+		{nil, []string{"serve", "demo", "simulate", "check-config", "healthcheck", "completion", "version"}},
+		{[]string{"serve", "--help"}, []string{"Examples:", "--exact-repetition-min-tokens", "DOOMPROXY_LIMITS_FRAME", "(default 127.0.0.1:3666)", "--mode MODE", "--drill ", "--config FILE"}},
+		{[]string{"check-config", "--help"}, []string{"Examples:", "--upstream [NAME=]URL"}},
+		{[]string{"healthcheck", "--help"}, []string{"Examples:", "--admin URL", "--config FILE"}},
+		{[]string{"completion", "--help"}, []string{"Examples:", "bash", "~/.bashrc"}},
 		{[]string{"demo", "--help"}, []string{"Examples:", "--keep"}},
 		{[]string{"simulate", "--help"}, []string{"Examples:", "--script FILE"}},
 		{[]string{"version"}, []string{"doomproxy ", "commit ", "go1."}},

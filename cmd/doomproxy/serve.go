@@ -7,13 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/doomproxy/doomproxy/admin"
+	"github.com/doomproxy/doomproxy/config"
 	"github.com/doomproxy/doomproxy/metrics"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,185 +22,209 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
-	var s settings
-	table := s.table()
+	var o *options
 	cmd := &cobra.Command{
 		Use:   "serve --upstream [NAME=]URL",
 		Short: "Run the proxy in front of an API",
 		Long: `Runs the proxy until it is interrupted. Give your agent the base URL that it
 prints, in place of the API's; the agent's own key and model go through.
 
+Several upstreams can be given. A request for /NAME/v1/… goes to the one of that
+name, any other to the first.
+
 After the first interrupt running streams may end by themselves, for the time of
-shutdown.grace (30 s). The second one ends all at once.` + environmentHelp(table),
+shutdown.grace (30 s). The second one ends all at once. A changed configuration
+file is taken in while it runs, and so it is at SIGHUP.
+` + settingsHelp(),
 		Example: `  doomproxy serve --upstream https://api.x.ai/v1
   doomproxy serve --upstream https://api.openai.com/v1 --mode observe --log-format json
-  DOOMPROXY_UPSTREAM=https://openrouter.ai/api/v1 doomproxy serve --listen 127.0.0.1:8080`,
-		Args: noArguments,
+  doomproxy serve --upstream https://api.x.ai/v1 --upstream openai=https://api.openai.com/v1
+  DOOMPROXY_UPSTREAM=https://openrouter.ai/api/v1 doomproxy serve --listen 127.0.0.1:8080
+  doomproxy serve --config doomproxy.yaml`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := s.read(table, a.env)
-			if err == nil {
-				err = s.complete()
-			}
+			src, err := a.sources(o)
 			if err != nil {
 				return &usageError{cmd.CommandPath(), err}
 			}
-			return a.serve(cmd.Context(), &s)
+			read := states(src.Files()) // before they are read, so that no change is missed
+			l, err := checked(src)
+			if err != nil {
+				return &usageError{cmd.CommandPath(), err}
+			}
+			return a.serve(cmd.Context(), src, read, l)
 		},
 	}
-	register(cmd.Flags(), table)
+	o = register(cmd)
 	return cmd
 }
 
-// environmentHelp lists the environment variables.
-func environmentHelp(table []*setting) string {
+// settingsHelp lists the settings and their environment variables.
+func settingsHelp() string {
 	var b strings.Builder
-	b.WriteString("\n\nEach setting can be given in the environment. Flags win; NAME_FILE names a file\nthat holds the value.\n\n")
-	for _, st := range table {
-		what := "--" + st.flag
-		if st.flag == "" {
-			what = st.usage
+	b.WriteString("\nEach setting is a key of the configuration file and a variable of the\nenvironment. Flags win over variables, and these over the file; VARIABLE_FILE\nnames a file that holds the value. The file is the one that --config or\nDOOMPROXY_CONFIG names, else doomproxy/config.yaml in your configuration folder,\nelse /etc/doomproxy/config.yaml.\n\n")
+	for _, f := range config.Fields() {
+		what := f.Doc
+		switch {
+		case f.Flag != "":
+			what = "--" + f.Flag
+		case len(f.Words) > 0:
+			what += allowed(f)
+		case f.Default != "" && len(f.Default) < 12:
+			what += " (" + f.Default + ")"
 		}
-		fmt.Fprintf(&b, "  %-46s %s\n", st.variable(), what)
-		if st.short != "" {
-			fmt.Fprintf(&b, "  %-46s the same, for short\n", st.short)
+		fmt.Fprintf(&b, "  %-46s %s\n", f.Variables[0], what)
+		for _, v := range f.Variables[1:] {
+			fmt.Fprintf(&b, "  %-46s the same, of the default one, for short\n", v)
 		}
 	}
-	fmt.Fprintf(&b, "  %-46s turns the recovery off\n", switchVariable+"=false")
+	fmt.Fprintf(&b, "  %-46s turns the recovery off\n", "GROK_DOOM_LOOP_RECOVERY=false")
 	return b.String()
 }
 
-// newLogger returns the logger that the settings ask for.
-func newLogger(w io.Writer, s *settings) *slog.Logger {
-	options := &slog.HandlerOptions{Level: s.logLevel}
-	if s.logFormat == "json" {
+// newLogger returns a logger of records with a format, and of some level at least.
+func newLogger(w io.Writer, level slog.Leveler, format string) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// serve runs the proxy until ctx ends.
-func (a *app) serve(ctx context.Context, s *settings) error {
-	log := newLogger(a.stderr, s)
-	for _, n := range s.notes {
-		n(log)
+// logLevel is the level of a word that the configuration allows.
+func logLevel(word string) (level slog.Level) {
+	level.UnmarshalText([]byte(word)) //nolint:errcheck // it is one
+	return level
+}
+
+// serve runs the proxy until ctx ends, with what was read from src when its files
+// were as read says.
+func (a *app) serve(ctx context.Context, src *config.Sources, read []os.FileInfo, l *config.Loaded) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := &service{app: a, sources: src, state: new(proxy.State), end: end, interactive: a.terminal()}
+	s.level.Set(logLevel(l.Log.Level))
+	s.log = newLogger(a.stderr, &s.level, l.Log.Format)
+	for _, n := range l.Notes {
+		n(s.log)
 	}
-	authorize, err := a.authorizer(s.tokens, log)
+	opened, err := a.open(&l.Config, s.log)
 	if err != nil {
 		return err
 	}
-	secure, err := a.secure(s.tls, log)
+	secure, err := a.secure(l.TLS, s.log)
 	if err != nil {
 		return err
 	}
-	base := proxy.NewTransport()
-	base.ResponseHeaderTimeout = s.responseHeaderTimeout
-	transport, err := proxy.NewTLSTransport(base, s.upstreamTLS)
-	if err != nil {
-		return fmt.Errorf("upstreams.default: %w", err)
-	}
-	transport.OnError = func(err error) { log.Warn(badChange, "setting", "upstreams.default", "error", err) }
-	agents, err := listen(ctx, "--listen", s.listen)
-	if err != nil {
+	if s.agents, err = listen(ctx, l.Source("listen", "--listen"), l.Listen); err != nil {
 		return err
 	}
-	defer agents.Close()
-	if self(s.proxy.Upstream, agents) {
-		return fmt.Errorf("--upstream: %s is this proxy itself, want the API", upstreamText(s.proxy.Upstream))
-	}
-	var operators net.Listener
-	if s.adminListen != "" {
-		if operators, err = listen(ctx, "--admin-listen", s.adminListen); err != nil {
+	defer s.agents.Close()
+	if l.AdminListen != "" {
+		if s.operators, err = listen(ctx, l.Source("admin_listen", "--admin-listen"), l.AdminListen); err != nil {
 			return err
 		}
-		defer operators.Close()
+		defer s.operators.Close()
 	}
-	if authorize == nil && !loopback(agents) {
-		log.Warn("other machines may reach the proxy, and without auth.tokens whoever does can use it", "listen", agents.Addr().String())
+	var stopTracing func()
+	if s.tracer, stopTracing, err = a.startTracing(ctx, s.log); err != nil {
+		return err
 	}
+	defer stopTracing()
 
-	reg := prometheus.NewRegistry()
-	defer transport.CloseIdleConnections()
-	cfg := s.proxy
-	cfg.Transport, cfg.Logger, cfg.Metrics = transport, log, metrics.New(reg, newBuild().metrics())
-	cfg.Authorize = authorize
-	if operators != nil {
-		cfg.AdminURL = origin("http", operators)
-	}
-	var p atomic.Pointer[proxy.Proxy]
-	store, kind, err := a.openLedger(s, agents, log, func(err error) {
-		if p := p.Load(); p != nil {
-			p.LedgerFailed(err)
+	s.registry = prometheus.NewRegistry()
+	s.metrics = metrics.New(s.registry, newBuild().metrics())
+	store, kind, err := a.openLedger(&l.Config, s.agents, s.log, func(err error) {
+		if g := s.current.Load(); g != nil {
+			g.first.LedgerFailed(err)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	defer store.Close() //nolint:errcheck // what could not be written was told before
-	cfg.Ledger, cfg.LedgerName = store, kind
-	handler, err := proxy.New(cfg)
+	s.ledger, s.ledgerKind = store, kind
+	g, err := s.generation(l, opened)
 	if err != nil {
 		return err
 	}
-	p.Store(handler)
-	counting := make(chan struct{})
+	s.use(g)
+	defer func() { s.current.Load().close() }()
+
 	still, cancel := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
+	counting, watching := make(chan struct{}), make(chan struct{})
 	defer func() { cancel(); <-counting }()
 	go func() {
 		defer close(counting)
-		countLedger(still, store, cfg.Metrics)
+		countLedger(still, store, s.metrics)
+	}()
+	go func() {
+		defer close(watching)
+		s.watch(ctx, read)
 	}()
 
-	var ready atomic.Bool
 	failed := make(chan error, 2)
-	if operators != nil {
-		adm := &admin.Server{Gatherer: reg, Ready: ready.Load}
+	if s.operators != nil {
 		// Stopped last: it tells that the proxy is not ready while that drains.
-		defer start(operators, newServer(adm.Handler()), log, failed).stopWithin(time.Second)
+		defer start(s.operators, newServer(http.HandlerFunc(s.serveAdmin)), s.log, failed).stopWithin(time.Second)
 	}
-	front := newServer(handler)
-	front.TLSConfig, front.MaxHeaderBytes, front.ReadHeaderTimeout = secure, s.header, s.headerTimeout
-	srv := start(agents, front, log, failed)
-	ready.Store(true)
-	a.announce(s, agents, operators, kind)
+	front := newServer(http.HandlerFunc(s.serveAgent))
+	front.TLSConfig, front.MaxHeaderBytes, front.ReadHeaderTimeout = secure, int(l.Limits.Header), l.Limits.HeaderTimeout
+	srv := start(s.agents, front, s.log, failed)
+	s.ready.Store(true)
+	s.announce(l)
 
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	ready.Store(false)
-	return errors.Join(err, a.drain(ctx, srv, s.shutdown, failed, log))
+	s.ready.Store(false)
+	end() // nothing changes from here on
+	<-watching
+	return errors.Join(err, a.drain(ctx, srv, s.current.Load().Shutdown, failed, s.log))
 }
 
 // announce prints where everything is.
-func (a *app) announce(s *settings, agents, operators net.Listener, ledgerKind string) {
+func (s *service) announce(l *config.Loaded) {
 	adminText := "off"
-	if operators != nil {
-		adminText = origin("http", operators) + "  (/metrics, /healthz, /readyz)"
+	if s.operators != nil {
+		adminText = origin("http", s.operators) + "  (live page, /metrics, /healthz, /readyz)"
 	}
-	mode := string(s.proxy.Mode)
-	switch s.proxy.Mode {
+	mode := l.Recovery.Mode
+	switch proxy.Mode(mode) {
 	case proxy.ModeObserve:
 		mode += ": loops are counted, not cut"
 	case proxy.ModeOff:
 		mode += ": nothing is looked into"
 	case proxy.ModeEnforce:
-		mode += fmt.Sprintf(": a loop is cut, %d times a request at most", s.proxy.Policy.MaxRetries)
+		mode += fmt.Sprintf(": a loop is cut, %d times a request at most", l.Recovery.MaxRetries)
 	}
 	scheme, hint := "http", "give this one to your agent"
-	if s.tls.cert != "" {
+	if l.TLS.Cert != "" {
 		scheme = "https"
 	}
-	if len(s.tokens) > 0 {
+	if len(l.Auth.Tokens) > 0 {
 		hint += ", and a token to send in x-doomproxy-token"
 	}
-	b := newBuild()
-	fmt.Fprintf(a.stdout, "doomproxy %s (%s)\n", b.version, b.commit)
-	fmt.Fprintf(a.stdout, "  listening  %s\n", agents.Addr())
-	fmt.Fprintf(a.stdout, "  base URL   %s/v1  (%s)\n", origin(scheme, agents), hint)
-	fmt.Fprintf(a.stdout, "  admin      %s\n", adminText)
-	fmt.Fprintf(a.stdout, "  upstream   %s\n", upstreamText(s.proxy.Upstream))
-	fmt.Fprintf(a.stdout, "  mode       %s\n", mode)
-	fmt.Fprintf(a.stdout, "  ledger     %s\n", ledgerKind)
+	b, w := newBuild(), s.app.stdout
+	base := origin(scheme, s.agents)
+	fmt.Fprintf(w, "doomproxy %s (%s)\n", b.version, b.commit)
+	fmt.Fprintf(w, "  listening  %s\n", s.agents.Addr())
+	fmt.Fprintf(w, "  base URL   %s/v1  (%s)\n", base, hint)
+	fmt.Fprintf(w, "  admin      %s\n", adminText)
+	for i, u := range s.current.Load().upstreams {
+		what := "upstream   "
+		if i > 0 {
+			what = fmt.Sprintf("           %s/%s/v1 is for ", base, u.name)
+		}
+		fmt.Fprintf(w, "  %s%s\n", what, upstreamText(u.url))
+	}
+	if l.File != "" {
+		fmt.Fprintf(w, "  settings   %s\n", l.File)
+	}
+	fmt.Fprintf(w, "  mode       %s\n", mode)
+	fmt.Fprintf(w, "  ledger     %s\n", s.ledgerKind)
 }
 
 // upstreamText is an upstream's URL without its query, which may be secret.

@@ -241,7 +241,7 @@ func TestServeLimits(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	var b bytes.Buffer
-	log := newLogger(&b, &settings{logLevel: slog.LevelError, logFormat: "json"})
+	log := newLogger(&b, logLevel("error"), "json")
 	log.Warn("left out")
 	log.Error("kept")
 	wantText(t, b.String(), `"msg":"kept"`)

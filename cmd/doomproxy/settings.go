@@ -1,146 +1,96 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
-	"strings"
-	"time"
+	"maps"
+	"net/url"
+	"slices"
 
+	"github.com/doomproxy/doomproxy/config"
 	"github.com/doomproxy/doomproxy/proxy"
-	"github.com/spf13/pflag"
+	"github.com/doomproxy/doomproxy/recovery"
 )
 
-// settings are what serve runs with.
-type settings struct {
-	listen        string
-	tls           tlsFiles
-	tokens        []tokenFile // empty: agents need none
-	header        int         // most bytes of a request's headers
-	headerTimeout time.Duration
-	// responseHeaderTimeout is how long an upstream may take to begin its answer;
-	// zero means that there is no limit.
-	responseHeaderTimeout time.Duration
-	adminListen           string // empty: there is no admin listener
-	logLevel              slog.Level
-	logFormat             string
-	proxy                 proxy.Config // its part of the settings alone
-	upstreamTLS           proxy.TLSFiles
-	ledger                ledgerSettings
-	shutdown              shutdownSettings
-
-	notes []note // what was noticed while they were read
-}
-
-// note logs one thing that was noticed before there was a logger.
-type note func(*slog.Logger)
-
-// setting is one key of the configuration.
-type setting struct {
-	key   string
-	flag  string // empty: there is none
-	short string // a second environment variable; empty: there is none
-	def   string
-	usage string
-	value
-	given texts
-}
-
-// variable is the environment variable of a setting.
-func (st *setting) variable() string {
-	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(st.key))
-}
-
-// variables are the environment variables of a setting. Each has a companion
-// with fileSuffix, which names a file that holds the value.
-func (st *setting) variables() []string {
-	names := []string{st.variable()}
-	if st.short != "" {
-		names = append(names, st.short)
-	}
-	return names
-}
-
-// texts is a flag as it was given, each time.
-type texts struct {
-	def   string
-	given []string
-}
-
-func (t *texts) String() string     { return t.def }
-func (t *texts) Type() string       { return "text" }
-func (t *texts) Set(s string) error { t.given = append(t.given, s); return nil }
-
-// register adds the flags of the settings.
-func register(flags *pflag.FlagSet, table []*setting) {
-	flags.SortFlags = false
-	for _, st := range table {
-		if st.flag != "" {
-			st.given.def = st.def
-			flags.Var(&st.given, st.flag, st.usage)
+// proxyConfigs returns what the configuration says about the proxies of all
+// upstreams, that of the default one first.
+func proxyConfigs(c *config.Config) ([]proxy.Config, error) {
+	names := slices.Sorted(maps.Keys(c.Upstreams))
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch c.DefaultUpstream {
+		case a:
+			return -1
+		case b:
+			return 1
 		}
-	}
-}
-
-// read takes all settings of the table, in which the flags are registered, from
-// flags, environment or defaults, the first that says something.
-func (s *settings) read(table []*setting, env []string) error {
-	vars, notes := readEnvironment(table, env)
-	s.notes = notes
-	for _, st := range table {
-		text, source, err := st.source(vars)
+		return 0
+	})
+	list := make([]proxy.Config, len(names))
+	for i, name := range names {
+		u, err := url.Parse(c.Upstreams[name].URL)
 		if err != nil {
-			return fmt.Errorf("%s: %w", st.key, err)
+			return nil, err
 		}
-		if source == "" && text == "" && !st.empty {
-			continue // the zero value is the default
+		p := proxyConfig(c)
+		p.Upstream, p.UpstreamName = u, name
+		if own := c.Upstreams[name].Signals; own != "" {
+			p.SignalHeaders = proxy.SignalHeaders(own)
 		}
-		if source != "" {
-			source = " (" + source + ")"
-		}
-		instead, ok := st.set(text)
-		shown := text
-		if st.shown != nil {
-			shown = st.shown(text)
-		}
-		if !ok {
-			return fmt.Errorf("%s%s: %q is not allowed, want %s", st.key, source, shown, st.allowed)
-		}
-		if instead != "" {
-			s.notes = append(s.notes, func(log *slog.Logger) {
-				log.Warn("setting out of range", "key", st.key, "value", shown, "range", st.allowed, "used", instead)
-			})
-		}
+		list[i] = p
 	}
-	s.obeySwitch(table, env)
-	return nil
+	return list, nil
 }
 
-// complete reports which setting is missing.
-func (s *settings) complete() error {
-	switch {
-	case s.proxy.Upstream == nil:
-		return errors.New("--upstream is required: the base URL that the agent would use without the proxy")
-	case (s.tls.cert == "") != (s.tls.key == ""):
-		return errors.New("only one of tls.cert and tls.key is set, want both or neither")
-	case (s.upstreamTLS.ClientCert == "") != (s.upstreamTLS.ClientKey == ""):
-		return errors.New("only one of upstreams.default.client_cert and upstreams.default.client_key is set, want both or neither")
+// proxyConfig is what the proxies of all upstreams have in common.
+func proxyConfig(c *config.Config) proxy.Config {
+	return proxy.Config{
+		Mode:                     proxy.Mode(c.Recovery.Mode),
+		ClientOptIn:              proxy.OptIn(c.Recovery.ClientOptIn),
+		SignalHeaders:            proxy.SignalHeaders(c.Signals.Headers),
+		WindowTokens:             c.Recovery.WindowTokens,
+		ExactRepetitionMinTokens: c.Recovery.ExactRepetitionMinTokens,
+		Policy:                   recovery.Policy{MaxThreshold: c.Recovery.MaxThreshold, MaxRetries: c.Recovery.MaxRetries},
+		Reminder:                 c.Recovery.Reminder,
+		ReasoningBytes:           int(c.Recovery.Replay.ReasoningBytes),
+		TextBytes:                int(c.Recovery.Replay.TextBytes),
+		Profiles:                 profiles(c.Splice.Profiles),
+		Delivery:                 proxy.Delivery(c.Delivery),
+		HoldMaxBytes:             int(c.Hold.MaxBytes),
+		NonStreaming:             proxy.NonStreaming(c.Recovery.NonStreaming),
+		Retry: proxy.Retry{
+			MaxRetries:  c.Retry.MaxRetries,
+			MaxWait:     c.Retry.MaxWait,
+			Backoff:     proxy.Backoff(c.Retry.Backoff),
+			On:          failures(c.Retry.On),
+			IdleTimeout: c.Retry.IdleTimeout,
+		},
+		MaxBody:       int64(c.Limits.Body),
+		MaxFrame:      int(c.Limits.Frame),
+		MaxMemory:     int64(c.Limits.Memory),
+		MaxConcurrent: c.Limits.Concurrent,
+		ClientTimeout: c.Limits.ClientTimeout,
+		Silence:       c.Limits.Silence,
+		KeepAlive:     c.Hold.KeepAlive,
+		Drill:         c.Recovery.Drill,
+		Capture:       proxy.Capture{Dir: c.Capture.Dir, MaxBytes: int64(c.Capture.MaxBytes)},
 	}
-	return nil
 }
 
-// source finds the text of a setting and where it stands; the default stands
-// nowhere.
-func (st *setting) source(vars map[string]string) (text, source string, err error) {
-	switch n := len(st.given.given); {
-	case n > 1 && st.flag == "upstream":
-		return "", "", fmt.Errorf("--upstream was given %d times, but several upstreams are not supported yet", n)
-	case n > 0:
-		return st.given.given[n-1], "--" + st.flag, nil
+// profiles are not nil, for that would mean the defaults.
+func profiles(list []config.Profile) []proxy.Profile {
+	all := make([]proxy.Profile, len(list))
+	for i, p := range list {
+		all[i] = proxy.Profile{UserAgentPrefix: p.UserAgentPrefix, Close: recovery.CloseTombstone}
+		if p.Close == "dangling" {
+			all[i].Close = recovery.CloseDangling
+		}
 	}
-	text, source, err = st.fromEnvironment(vars)
-	if source == "" {
-		text = st.def
+	return all
+}
+
+// failures are not nil, likewise.
+func failures(list []string) []proxy.Failure {
+	all := make([]proxy.Failure, len(list))
+	for i, f := range list {
+		all[i] = proxy.Failure(f)
 	}
-	return text, source, err
+	return all
 }

@@ -4,26 +4,25 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-)
 
-// tlsFiles are what agents are served with. Both are empty without TLS.
-type tlsFiles struct{ cert, key string }
+	"github.com/doomproxy/doomproxy/config"
+)
 
 // secure returns how agents are served, nil for without TLS. Each connection gets
 // the certificate that the files hold when it is made.
-func (a *app) secure(files tlsFiles, log *slog.Logger) (*tls.Config, error) {
-	if files.cert == "" {
+func (a *app) secure(files config.TLS, log *slog.Logger) (*tls.Config, error) {
+	if files.Cert == "" {
 		return nil, nil
 	}
 	pair := &reread[*tls.Certificate]{
 		setting: "tls.cert",
-		files:   []string{files.cert, files.key},
+		files:   []string{files.Cert, files.Key},
 		every:   a.every,
 		log:     log,
 		load: func() (*tls.Certificate, error) {
-			c, err := tls.LoadX509KeyPair(files.cert, files.key)
+			c, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 			if err != nil {
-				return nil, fmt.Errorf("tls.cert %s with tls.key %s: %w", files.cert, files.key, err)
+				return nil, fmt.Errorf("tls.cert %s with tls.key %s: %w", files.Cert, files.Key, err)
 			}
 			return &c, nil
 		},

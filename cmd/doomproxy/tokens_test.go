@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doomproxy/doomproxy/config"
 	"github.com/doomproxy/doomproxy/simulate"
 )
 
@@ -115,7 +116,7 @@ func TestTokenFilesReplaced(t *testing.T) {
 }
 
 func TestTokenFilesRefused(t *testing.T) {
-	empty, odd, large := file(t, "\n"), file(t, "hunter2 hunter3"), file(t, strings.Repeat("x", maxFileText+1))
+	empty, odd, large := file(t, "\n"), file(t, "hunter2 hunter3"), file(t, strings.Repeat("x", 64<<10+1))
 	for path, want := range map[string]string{
 		empty:           "the file is empty, want a token",
 		odd:             "want one line of visible ASCII characters",
@@ -140,7 +141,7 @@ func TestRereadInterval(t *testing.T) {
 	loads := 0
 	r := &reread[string]{files: []string{path}, every: time.Hour, load: func() (string, error) {
 		loads++
-		return readText(path)
+		return config.ReadText(path)
 	}}
 	if err := r.open(); err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestRereadInterval(t *testing.T) {
 	if got := r.get(); got != "old" || loads != 1 {
 		t.Errorf("got %s after %d loads, want the old text and no look at the file", got, loads)
 	}
-	r.log, r.looked = newLogger(new(bytes.Buffer), &settings{}), time.Now().Add(-time.Hour)
+	r.log, r.looked = newLogger(new(bytes.Buffer), logLevel("info"), "text"), time.Now().Add(-time.Hour)
 	if got := r.get(); got != "new" || loads != 2 {
 		t.Errorf("got %s after %d loads, want the new text", got, loads)
 	}
