@@ -82,8 +82,11 @@ func newRig(t *testing.T, change func(*admin.Server), scenarios ...simulate.Scen
 
 const streamBody = `{"model":"m-1","stream":true,"input":"a private question"}`
 
+// running is a response that is closed at the end of its test.
+type running struct{ *http.Response }
+
 // stream asks for a response. What it sends is secret.
-func (r *rig) stream(body string) *http.Response {
+func (r *rig) stream(body string) running {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
 	r.t.Cleanup(cancel)
@@ -100,7 +103,7 @@ func (r *rig) stream(body string) *http.Response {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return running{resp}
 }
 
 type shown struct {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -51,7 +52,7 @@ func fields(t reflect.Type, prefix string, index []int) []*Field {
 			continue
 		}
 		key = prefix + key
-		at := append(index[:len(index):len(index)], f.Index...)
+		at := append(slices.Clip(index), f.Index...)
 		var inner []*Field
 		switch {
 		case f.Type == reflect.TypeFor[map[string]Upstream]():

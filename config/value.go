@@ -423,7 +423,7 @@ func parseSize(text string) (Size, bool) {
 			continue
 		}
 		n, err := strconv.ParseUint(digits, 10, 63)
-		if err != nil || n > math.MaxInt64/uint64(unit.bytes) {
+		if err != nil || n > math.MaxInt64/uint64(unit.bytes) { // #nosec G115 -- a unit is positive
 			return 0, false
 		}
 		return Size(n) * Size(unit.bytes), true

@@ -80,7 +80,7 @@ func table(t *testing.T) string {
 		if !field.IsExported() {
 			continue
 		}
-		c, ok := m.Field(i).Interface().(prometheus.Collector)
+		c, ok := reflect.TypeAssert[prometheus.Collector](m.Field(i))
 		if !ok {
 			continue
 		}

@@ -219,7 +219,7 @@ func TestErrorAnswerThatStalls(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		io.WriteString(w, "oops") //nolint:errcheck // likewise
-		http.NewResponseController(w).Flush()
+		http.NewResponseController(w).Flush() //nolint:errcheck // likewise
 		<-r.Context().Done()
 	}))
 	t.Cleanup(up.Close)
@@ -374,7 +374,9 @@ func TestNotAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if resp, err := r.post(ctx, streamBody); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, %v", resp, err)
+		t.Fatalf("got %v, %v", resp, err)
+	} else if resp != nil {
+		resp.Body.Close()
 	}
 	r.settled(1)
 	r.wantMetric(1, "doomproxy_attempts_total", "result", "client_gone")

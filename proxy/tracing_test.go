@@ -25,7 +25,7 @@ func traced() (func(*proxy.Config), *tracetest.SpanRecorder) {
 func attributes(s sdktrace.ReadOnlySpan) map[string]string {
 	all := map[string]string{}
 	for _, kv := range s.Attributes() {
-		all[string(kv.Key)] = kv.Value.Emit()
+		all[string(kv.Key)] = kv.Value.String()
 	}
 	return all
 }

@@ -225,6 +225,16 @@ func TestReloadUnderLoad(t *testing.T) {
 	w.change(t, fmt.Sprintf(config, 32)) // and back again
 	w.wantReloads(t, 2, 0)
 	wantText(t, askFor(t, w.base(t), "last").text(t), recoveredMark)
+
+	// What is known of requests outlives each change.
+	var shown struct{ Recoveries []struct{ Outcome string } }
+	_, text := get(t, w.admin(t)+"/debug/requests")
+	if err := json.Unmarshal([]byte(text), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(shown.Recoveries); n != streams+1 {
+		t.Errorf("got %d recoveries shown, want the %d of both configurations", n, streams+1)
+	}
 }
 
 // A configuration that cannot be used changes nothing, and is told once.
@@ -436,7 +446,8 @@ func TestReloadOfMode(t *testing.T) {
 		Mode       string `json:"mode"`
 		Configured string `json:"mode_configured"`
 		Switched   bool   `json:"mode_switched"`
-	}) {
+	},
+	) {
 		t.Helper()
 		_, text := get(t, w.admin(t)+"/debug/requests")
 		if err := json.Unmarshal([]byte(text), &now); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -147,7 +148,7 @@ func (s *service) generation(l *config.Loaded, o *opened) (*generation, error) {
 func (s *service) adminServer(g *generation) *admin.Server {
 	hosts := g.Admin.Hosts
 	if host, _, _ := net.SplitHostPort(g.AdminListen); host != "" {
-		hosts = append(hosts[:len(hosts):len(hosts)], host)
+		hosts = append(slices.Clip(hosts), host)
 	}
 	return &admin.Server{
 		Gatherer: s.registry,
