@@ -218,7 +218,7 @@ func TestErrorAnswerThatStalls(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
-		io.WriteString(w, "oops") //nolint:errcheck // likewise
+		io.WriteString(w, "oops")             //nolint:errcheck // likewise
 		http.NewResponseController(w).Flush() //nolint:errcheck // likewise
 		<-r.Context().Done()
 	}))
