@@ -484,6 +484,14 @@ func (r *rig) state(t *testing.T) (ids []string, mode string) {
 func TestAdminPageToken(t *testing.T) {
 	r := newPageRig(t, []string{"DOOMPROXY_ADMIN_TOKEN=a-token-of-the-operator"})
 	r.play(t, []map[string]any{{"limit": 6, "end": "hang"}})
+	resp, err := http.Get(r.admin + "/debug/requests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
+		t.Errorf("without the token: status %d, %v, want 401 and to be asked", resp.StatusCode, resp.Header["Www-Authenticate"])
+	}
 	b := newBrowser(t)
 	with := strings.Replace(r.admin, "//", "//operator:a-token-of-the-operator@", 1)
 	b.do(t, chromedp.Navigate(with+"/"))
