@@ -38,7 +38,6 @@ func TestHealthcheck(t *testing.T) {
 		"no address":    {[]string{"DOOMPROXY_ADMIN_LISTEN=:" + port}, nil},
 		"file":          {nil, []string{"--config", config}},
 		"broken file":   {nil, []string{"--config", file(t, "mode: off\nadmin_listen: 127.0.0.1:"+port)}},
-		"HTTP proxy":    {[]string{"HTTP_PROXY=" + nowhere}, []string{"--admin", admin}},
 	} {
 		if code, stdout, stderr := health(t, test.env, test.args...); code != 0 || stdout != "ready\n" || stderr != "" {
 			t.Errorf("%s: got exit code %d, %q and %q, want ready", name, code, stdout, stderr)

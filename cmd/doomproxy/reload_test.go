@@ -442,12 +442,12 @@ func TestReloadOfLogLevel(t *testing.T) {
 func TestReloadOfMode(t *testing.T) {
 	good := "upstreams: {default: {url: '" + nowhere + "'}}\nrecovery: {mode: enforce, max_retries: 1}\n"
 	w := serveFile(t, good, nil)
-	mode := func() (now struct {
+	type modes struct {
 		Mode       string `json:"mode"`
 		Configured string `json:"mode_configured"`
 		Switched   bool   `json:"mode_switched"`
-	},
-	) {
+	}
+	mode := func() (now modes) {
 		t.Helper()
 		_, text := get(t, w.admin(t)+"/debug/requests")
 		if err := json.Unmarshal([]byte(text), &now); err != nil {

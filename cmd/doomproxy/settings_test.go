@@ -98,7 +98,7 @@ func TestWordsAreThoseOfTheProxy(t *testing.T) {
 func TestProxyConfigs(t *testing.T) {
 	l := loaded(t, `
 upstreams:
-  one: {url: https://one/v1}
+  another: {url: https://one/v1}
   default: {url: "https://two/v1?k=v", signals: always}
   three: {url: https://three}
 delivery: hold
@@ -141,7 +141,7 @@ capture: {dir: /d, max_bytes: 19}
 	for _, u := range []struct {
 		name, url string
 		signals   proxy.SignalHeaders
-	}{{"default", "https://two/v1?k=v", proxy.SignalHeadersAlways}, {"one", "https://one/v1", proxy.SignalHeadersNever}, {"three", "https://three", proxy.SignalHeadersNever}} {
+	}{{"default", "https://two/v1?k=v", proxy.SignalHeadersAlways}, {"another", "https://one/v1", proxy.SignalHeadersNever}, {"three", "https://three", proxy.SignalHeadersNever}} {
 		c := common
 		c.UpstreamName, c.SignalHeaders = u.name, u.signals
 		if c.Upstream, err = url.Parse(u.url); err != nil {
