@@ -9,6 +9,7 @@ const LONGEST_WAIT = 15_000; // between two tries to reach a proxy that is away
 const TIMEOUT = 5000; // of one request
 const WINDOW = 300_000; // what a chart shows
 const MINUTE = 60_000;
+const COLUMN = 5000; // of the chart of what runs
 const GAP = 5000; // from here on nothing is known of the time between two looks
 const MOST_ROWS = 200; // of running requests
 
@@ -282,31 +283,45 @@ function lastMinute(i, key) {
   return looks[i][key] - looks[j][key] - share * (looks[j + 1][key] - looks[j][key]);
 }
 
-// runs splits the points of the window where nothing is known in between.
+// runs makes a point of each look in the window, and splits them where nothing is
+// known in between.
 function runs(now, point) {
   const list = [];
   let last = -Infinity;
   looks.forEach((look, i) => {
     if (now - look.t > WINDOW) return;
     if (look.t - last > GAP) list.push([]);
-    list.at(-1).push({ t: look.t, y: point(look, i) });
+    list.at(-1).push(point(look, i));
     last = look.t;
   });
   return list;
 }
 
-const peak = (list) => Math.max(0, ...list.flat().map((p) => p.y.at(-1)[1]));
+// columns makes of runs of looks one column for each COLUMN ms, as high as the
+// mean of what was running: single looks would be all spikes.
+function columns(list) {
+  return list.map((run) => {
+    const bins = Map.groupBy(run, (look) => Math.floor(look.t / COLUMN));
+    return [...bins.values()].flatMap((bin, i, all) => {
+      let sum = 0;
+      const y = bin[0].phases.map((_, phase) => {
+        const mean = bin.reduce((n, look) => n + look.phases[phase], 0) / bin.length;
+        return [sum, (sum += mean)];
+      });
+      return [{ t: bin[0].t, y }, { t: (all[i + 1] ?? bin).at(all[i + 1] ? 0 : -1).t, y }];
+    });
+  });
+}
+
+const total = (look) => look.phases.reduce((a, b) => a + b, 0);
 
 function showCharts(now) {
-  let points = runs(now, (look) => {
-    let sum = 0;
-    return look.phases.map((n) => [sum, (sum += n)]);
-  });
-  const running = looks.at(-1).phases.reduce((a, b) => a + b, 0);
-  charts.running.show(now, points, running, peak(points), count, "Running requests");
+  let points = runs(now, (look) => look);
+  charts.running.show(now, columns(points), total(looks.at(-1)), Math.max(...points.flat().map(total)), count, "Running requests");
   const perMinute = (chart, key, format, says) => {
-    points = runs(now, (_, i) => [[0, lastMinute(i, key)]]);
-    chart.show(now, points, lastMinute(looks.length - 1, key), peak(points), format, says);
+    points = runs(now, (look, i) => ({ t: look.t, y: [[0, lastMinute(i, key)]] }));
+    const values = points.flat().map((p) => p.y[0][1]);
+    chart.show(now, points, values.at(-1), Math.max(...values), format, says);
   };
   perMinute(charts.cuts, "cuts", (n) => count(Math.round(n)), "Cuts per minute");
   perMinute(charts.bytes, "bytes", bytes, "Bytes discarded per minute");
