@@ -141,6 +141,11 @@ type Metrics struct {
 	// LedgerEntries counts entries in the ledger, as it was read last.
 	LedgerEntries prometheus.Gauge
 
+	// Stationarity counts requests of agents that repeat the same step. Nothing
+	// finds such requests yet, so it has no series.
+	// action: nudge, stop. tier: tight, loose, no_op.
+	Stationarity *prometheus.CounterVec
+
 	// ConfigReloads counts attempts to take in a changed configuration, and
 	// switches of the mode. result: success, failure, mode.
 	ConfigReloads *prometheus.CounterVec
@@ -285,6 +290,11 @@ func New(reg prometheus.Registerer, build Build) *Metrics {
 			Name: "doomproxy_oversized_frames_total",
 			Help: "SSE frames above the frame limit, passed through raw.",
 		}),
+
+		Stationarity: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "doomproxy_stationarity_total",
+			Help: "Requests of agents that repeat the same step, by what was done.",
+		}, []string{"action", "tier"}),
 
 		ConfigReloads: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "doomproxy_config_reloads_total",

@@ -46,6 +46,7 @@ var contract = []struct {
 	{"doomproxy_oversized_frames_total", dto.MetricType_COUNTER, "", "OversizedFrames"},
 	{"doomproxy_ledger_errors_total", dto.MetricType_COUNTER, "store", "LedgerErrors"},
 	{"doomproxy_ledger_entries", dto.MetricType_GAUGE, "", "LedgerEntries"},
+	{"doomproxy_stationarity_total", dto.MetricType_COUNTER, "action tier", "Stationarity"},
 	{"doomproxy_config_reloads_total", dto.MetricType_COUNTER, "result", "ConfigReloads"},
 	{"doomproxy_config_last_reload_successful", dto.MetricType_GAUGE, "", "ConfigLastReloadSuccessful"},
 	{"doomproxy_build_info", dto.MetricType_GAUGE, "version commit goversion", "BuildInfo"},
