@@ -65,9 +65,11 @@ func newBrowser(t *testing.T) *browser {
 		stop()
 	})
 	b := &browser{ctx: ctx}
+	patience := time.AfterFunc(2*time.Minute, cancel)
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the browser: %v", err)
 	}
+	patience.Stop()
 	if err := chromedp.Listen(ctx, b.event); err != nil {
 		t.Fatal(err)
 	}
