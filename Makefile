@@ -10,10 +10,10 @@ GOSEC    = go tool -modfile=tools/go.mod gosec -quiet -exclude=G104 -exclude-dir
 	-nosec-require-rules -nosec-require-justification
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint gosec vuln fmt fuzz soak bench e2e demo ci
+.PHONY: help build test race lint gosec vuln fmt fuzz soak bench detect-eval e2e demo ci
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/doomproxy
 	go build -trimpath -o bin/doomproxy ./cmd/doomproxy
@@ -44,6 +44,9 @@ soak: ## 500 streams at a time with loops, faults and cancels, for SOAK (60s)
 
 bench: ## benchmarks that match BENCH (all), COUNT (1) times
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+detect-eval: ## what the loop detector finds, flags and costs, on this machine's text
+	go run ./detect/eval
 
 e2e: ## real agents and client libraries, which it installs
 	.ci/e2e

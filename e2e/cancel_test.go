@@ -29,7 +29,8 @@ func TestCancelledAgentsStop(t *testing.T) {
 			for id == "" {
 				select {
 				case <-waits.C:
-					if ids, _ := r.state(t); len(ids) > 0 {
+					list, _ := r.received(t)
+					if ids, _ := r.state(t); len(list) > 0 && len(ids) > 0 {
 						id = ids[0]
 					}
 				case err := <-ended:

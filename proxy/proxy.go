@@ -322,6 +322,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rec.classified(req)
+	p.state.known(ctx, rec.live, req.fingerprint)
 	if req.read && p.state.isCancelled(req.fingerprint) {
 		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")
 		return

@@ -177,7 +177,6 @@ func (rec *record) classified(req *request) {
 	rec.live.change(func(shown *Running) {
 		shown.Model, shown.Protection = rec.model, string(rec.protection)
 	})
-	rec.live.fingerprint.Store(req.fingerprint)
 	rec.traceClassified(req)
 	if req.reason != "" {
 		m.Unprotected.WithLabelValues(req.reason).Inc()

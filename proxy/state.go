@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -130,14 +131,31 @@ func (s *State) Cancel(id string) bool {
 	if !ok {
 		return false
 	}
-	if fingerprint := l.fingerprint.Load(); fingerprint != 0 {
-		if s.cancelled == nil {
-			s.cancelled = make(map[uint64]time.Time)
-		}
-		s.cancelled[fingerprint] = time.Now().Add(cancelledFor)
-	}
-	l.cancel(ErrCancelled)
+	l.cancel(ErrCancelled) // before the look at its fingerprint: see known
+	s.refuse(l.fingerprint.Load())
 	return true
+}
+
+// refuse has requests with a fingerprint refused from now on. s.mu is held.
+func (s *State) refuse(fingerprint uint64) {
+	if fingerprint == 0 {
+		return
+	}
+	if s.cancelled == nil {
+		s.cancelled = make(map[uint64]time.Time)
+	}
+	s.cancelled[fingerprint] = time.Now().Add(cancelledFor)
+}
+
+// known takes down the fingerprint of a request, which may have been cancelled
+// before there was one.
+func (s *State) known(ctx context.Context, l *live, fingerprint uint64) {
+	l.fingerprint.Store(fingerprint)
+	if errors.Is(context.Cause(ctx), ErrCancelled) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refuse(fingerprint)
+	}
 }
 
 // isCancelled reports whether a request was cancelled a moment ago.

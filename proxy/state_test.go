@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/metrics"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/doomproxy/doomproxy/simulate"
@@ -107,6 +108,40 @@ func TestOperatorCancels(t *testing.T) {
 	r.wantMetric(1, "doomproxy_requests_total", "outcome", "rejected", "code", "400")
 	r.answer(streamBody, "Authorization", "Bearer b")
 	r.answer(`{"model":"m","stream":true,"input":"another"}`, "Authorization", "Bearer a")
+}
+
+// One that is cancelled just before its fingerprint is known is refused, too.
+func TestOperatorCancelsEarly(t *testing.T) {
+	state := new(proxy.State)
+	var r *rig
+	first := true
+	r = newRig(t, func(c *proxy.Config) {
+		c.State = state
+		c.Ledger = cancels{ledger.NewMemory(ledger.Options{}), func() {
+			if first { // while its body is scrubbed
+				first = false
+				state.Cancel(state.Running()[0].ID)
+			}
+		}}
+	})
+	const body = `{"stream":true,"previous_response_id":"resp_0123456789abcdef","input":"hi"}`
+	for range 2 { // it is told so at once, and so is the one after it
+		if resp, raw, err := r.stream(body); err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(raw, "cancelled_by_operator") {
+			t.Errorf("got %d, %s, %v, want 400", resp.StatusCode, raw, err)
+		}
+	}
+	r.wantRequests(0)
+}
+
+// cancels is a ledger that does something else, too.
+type cancels struct {
+	ledger.Store
+	also func()
+}
+
+func (c cancels) Get(ctx context.Context, keys []ledger.Key) (map[ledger.Key]string, error) {
+	c.also()
+	return c.Store.Get(ctx, keys) //nolint:wrapcheck // it stands for that
 }
 
 // The mode can be switched while requests run; these keep theirs.
