@@ -617,8 +617,11 @@ func agents(t *testing.T, baseURL string) {
 		{"grok-4-fast-reasoning", true, "live", ""},
 		{"grok-code-fast-1", true, "live", ""},
 		{"gpt-5-codex", true, "live", ""},
-		{"a-model-with-a-name-rather-long-for-a-table", true, "live", ""},
+		{"a-model-with-a-name-that-has-all-of-the-64-characters-it-may-have", true, "live", ""},
 		{"grok-4-fast-reasoning", true, "live", "off"},
+	}
+	if os.Getenv("E2E_UPDATE") == "1" {
+		kinds = slices.Delete(kinds, 6, 7) // no beauty
 	}
 	for i, kind := range kinds {
 		go func() {
