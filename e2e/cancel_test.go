@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An agent (pi; codex sends something else the second time) whose request an operator cancels sends it again, is refused, and
+// An agent whose request an operator cancels sends it again, is refused, and
 // stops: it does not go on to burn what the operator wanted to save.
 func TestCancelledAgentStops(t *testing.T) {
 	for _, name := range []string{"pi"} {
