@@ -24,17 +24,23 @@ func TestKind(t *testing.T) {
 		"Read(src/proxy/view_test.go)\n":                   words,
 		"I will look.\n</think>\n\n":                       words,
 		"<|im_start|>user\n":                               words,
-		"我需要检查这个文件然后再次确认结果是否正确代码函数":     words,
+
+		"我需要检查这个文件然后再次确认结果是否正确代码函数": words,
+
 		"нужно проверить файл ещё раз ": words,
 
-		"/":                           marks,
-		" ":                           marks,
-		"?!":                          marks,
-		"| --- | :---: ":              marks,
-		"          |\n":               marks,
-		"─":                           marks,
-		"！？":                          marks,
-		"🚀":                           marks,
+		"/":              marks,
+		" ":              marks,
+		"?!":             marks,
+		"| --- | :---: ": marks,
+		"          |\n":  marks,
+
+		"─": marks,
+
+		"！？": marks,
+
+		"🚀": marks,
+
 		"\xFF":                        marks,
 		"lol":                         marks,
 		"</s>":                        marks,
@@ -66,16 +72,23 @@ func TestProse(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"turn 0: i will look at the file, and then (perhaps) rewrite it. ": true,
-		"nothing else is missing — it's done. ":                            true,
-		"我需要检查这个文件，然后再次确认。":                                                true,
-		"第0次：我需要检查这个文件。":                                                   true,
-		"проверка 0: прочитать ещё раз. ":                                  true,
-		"| file 0 | is | there | or is not | ":                             false, // structure
-		"我需要{检查}这个<文件>。":                                                   false,
-		"read_file_0_of_the_list_in_order_to_see_it.":                      false,
-		"readthefileandseewhatitholds0 ":                                   false, // hardly a space
-		"a 0, b 0, c 0, d 0, e 0, f 0, ":                                   false, // few letters
-		"some 0 more 0 then 0 what 0 ":                                     false, // 57 % letters
+
+		"nothing else is missing — it's done. ": true,
+
+		"我需要检查这个文件，然后再次确认。": true,
+
+		"第0次：我需要检查这个文件。": true,
+
+		"проверка 0: прочитать ещё раз. ": true,
+
+		"| file 0 | is | there | or is not | ": false, // structure
+
+		"我需要{检查}这个<文件>。": false,
+
+		"read_file_0_of_the_list_in_order_to_see_it.": false,
+		"readthefileandseewhatitholds0 ":              false, // hardly a space
+		"a 0, b 0, c 0, d 0, e 0, f 0, ":              false, // few letters
+		"some 0 more 0 then 0 what 0 ":                false, // 57 % letters
 	} {
 		if u := unitOf(text); u.prose() != want {
 			t.Errorf("%q: got prose %v, want %v; %v", text, !want, want, u.census)

@@ -1,7 +1,7 @@
 // Package corpus makes texts to measure a loop detector with: loops of many
 // shapes, legitimate texts that look like loops, loops that end by themselves,
-// and repetitions just too short to be one. All shapes but a few are modelled
-// on public reports. A seed decides everything that varies.
+// and repetitions just too short to be one. A shape that is modelled on a public
+// report names it. A seed decides everything that varies.
 package corpus
 
 import "hash/fnv"
