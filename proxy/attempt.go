@@ -69,6 +69,8 @@ func (x *exchange) begin(kind string) *attempt {
 func (a *attempt) end() {
 	if a.cancel != nil {
 		a.cancel()
+	}
+	if a.body != nil {
 		a.body.Close() //nolint:errcheck // it has none; the transport may take its time
 	}
 	if a.linger != nil {

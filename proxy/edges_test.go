@@ -65,6 +65,23 @@ func TestRefusedInItsStream(t *testing.T) {
 	}
 }
 
+// What comes in part behind the end is passed on as it is: a blank line behind it
+// would make an event of it.
+func TestPartBehindTheEnd(t *testing.T) {
+	stream := append(numbered(createdA, addedMsg, deltaMsg, doneA), "data: {\"ta")
+	r := newRig(t, retries, simulate.Scenario{Frames: stream, End: simulate.EndAbort})
+	if raw := r.answer(streamBody); raw != strings.Join(stream, "") {
+		t.Errorf("got %q", raw)
+	}
+	// But the end itself is made whole.
+	stream = numbered(createdA, addedMsg, deltaMsg, doneA)
+	stream[3] = strings.TrimRight(stream[3], "\n")
+	r = newRig(t, retries, simulate.Scenario{Frames: stream, End: simulate.EndAbort})
+	if raw := r.answer(streamBody); raw != strings.Join(stream, "")+"\n\n" {
+		t.Errorf("got %q", raw)
+	}
+}
+
 // A client that closes its side while its answer runs, and one whose request
 // ends for any other reason, never see a clean end.
 func TestNoCleanEndForWhoIsThere(t *testing.T) {

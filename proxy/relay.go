@@ -247,7 +247,7 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
 		x.letGo(a)
 		x.forwardTail(a, &ev)
-		if len(tail.Raw) > 0 && !errors.Is(err, io.EOF) && x.whole == nil {
+		if ev.Class != recovery.ClassNone && !errors.Is(err, io.EOF) && x.whole == nil {
 			// Many clients take no event without the blank line that was lost.
 			x.write([]byte("\n\n"))
 			x.flush()
