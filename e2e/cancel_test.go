@@ -11,8 +11,8 @@ import (
 
 // An agent whose request an operator cancels sends it again, is refused, and
 // stops: it does not go on to burn what the operator wanted to save.
-func TestCancelledAgentStops(t *testing.T) {
-	for _, name := range []string{"pi"} {
+func TestCancelledAgentsStop(t *testing.T) {
+	for _, name := range []string{"codex", "pi"} {
 		t.Run(name, func(t *testing.T) {
 			c := named(t, name)
 			r := newRig(t)

@@ -322,6 +322,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rec.classified(req)
+	if req.read && req.fingerprint == 0 {
+		body, _ := req.first()
+		req.fingerprint = p.fingerprint(r, body)
+	}
 	p.state.known(ctx, rec.live, req.fingerprint)
 	if req.read && p.state.isCancelled(req.fingerprint) {
 		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")

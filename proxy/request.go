@@ -100,7 +100,6 @@ func (p *Proxy) readRequest(w http.ResponseWriter, r *http.Request) (*request, e
 		return req, fmt.Errorf("read client: %w", err)
 	}
 	req.read = true
-	req.fingerprint = p.state.fingerprint(r.Header.Get("Authorization"), r.URL.Path, wire)
 	body := wire
 	if encodings := r.Header.Values("Content-Encoding"); len(encodings) > 0 {
 		body, err = decodeBody(wire, strings.Join(encodings, ","), p.cfg.MaxBody, req.take)
@@ -145,6 +144,13 @@ func (req *request) first() (body string, encoded bool) {
 	return req.body, false
 }
 
+// fingerprint tells requests apart by who asks for what. Of a request for a
+// response that is what the model is given, for some agents write the rest in
+// another order each time; of any other it is the body.
+func (p *Proxy) fingerprint(r *http.Request, what ...string) uint64 {
+	return p.state.fingerprint(append([]string{r.Header.Get("Authorization"), r.URL.Path}, what...)...)
+}
+
 // classify decides from the body of a request to make a response.
 func (p *Proxy) classify(r *http.Request, req *request) {
 	f, ok := parseFields(req.body)
@@ -152,6 +158,7 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 		return
 	}
 	req.responses = true
+	req.fingerprint = p.fingerprint(r, f.model, f.input, f.previousID)
 	req.model = f.model
 	req.turnStart = f.turnStart
 	req.previous = f.previous
@@ -179,6 +186,7 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 type fields struct {
 	stream, background, conversation, previous, turnStart bool
 	model                                                 string
+	input, previousID                                     string // as they are written; they alias the body
 }
 
 // parseFields reads the deciding members of a body of valid JSON. ok is false if it is no
@@ -201,11 +209,11 @@ func parseFields(body string) (f fields, ok bool) {
 		case "conversation":
 			f.conversation = set
 		case "previous_response_id":
-			f.previous = set
+			f.previous, f.previousID = set, value.Raw
 		case "model":
 			f.model = strings.Clone(value.Str)
 		case "input":
-			f.turnStart = endsWithUserMessage(value)
+			f.turnStart, f.input = endsWithUserMessage(value), value.Raw
 		default:
 			return true
 		}

@@ -102,10 +102,15 @@ func TestOperatorCancels(t *testing.T) {
 	if err != nil || again.StatusCode != http.StatusBadRequest || !strings.Contains(raw, `"code":"cancelled_by_operator"`) {
 		t.Errorf("got %d, %s, %v, want 400", again.StatusCode, raw, err)
 	}
+	// At least one agent writes what it tells of itself in another order each time.
+	other := `{"metadata":{"b":1,"a":2}, "input":"hi","stream":true,"model":"m"}`
+	if resp, raw, err := r.stream(other, "Authorization", "Bearer a"); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("in another order: got %d, %s, %v, want 400", resp.StatusCode, raw, err)
+	}
 	r.wantRequests(1)
-	r.settled(2)
+	r.settled(3)
 	r.wantMetric(1, "doomproxy_requests_total", "outcome", "cancelled", "code", "200")
-	r.wantMetric(1, "doomproxy_requests_total", "outcome", "rejected", "code", "400")
+	r.wantMetric(2, "doomproxy_requests_total", "outcome", "rejected", "code", "400")
 	r.answer(streamBody, "Authorization", "Bearer b")
 	r.answer(`{"model":"m","stream":true,"input":"another"}`, "Authorization", "Bearer a")
 }
