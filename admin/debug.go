@@ -40,7 +40,7 @@ type snapshot struct {
 func (d *debug) requests(w http.ResponseWriter, _ *http.Request) {
 	snap := snapshot{
 		Now:        time.Now(),
-		Mode:       d.state.Mode(),
+		Mode:       d.state.Mode(proxy.GuardRecovery),
 		Configured: proxy.ModeEnforce,
 		Running:    d.state.Running(),
 		Recoveries: d.state.Recoveries(),
@@ -76,7 +76,7 @@ func (d *debug) setMode(w http.ResponseWriter, r *http.Request) {
 			err.Error()+`; want {"recovery":"enforce"}, "observe" or "off", or "" for the configured mode`)
 		return
 	}
-	d.state.SetMode(mode)
+	d.state.SetMode(proxy.GuardRecovery, mode)
 	if d.onMode != nil {
 		d.onMode(mode)
 	}

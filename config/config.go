@@ -36,6 +36,7 @@ type Config struct {
 	Admin       Admin    `key:"admin" doc:"Who may see the live page, cancel requests and switch the mode."`
 	Delivery    string   `key:"delivery" flag:"delivery" arg:"DELIVERY" default:"live" words:"live hold" doc:"live sends thinking as it comes, hold once it leads to an answer"`
 	Recovery    Recovery `key:"recovery" doc:"What is done about loops."`
+	Detector    Detector `key:"detector" doc:"Loops that an upstream does not report are looked for in the text itself. What is found counts like a report."`
 	Signals     Signals  `key:"signals" doc:"Which upstreams are asked to report loops."`
 	Splice      Splice   `key:"splice" doc:"How a cut attempt is closed on the client's side: with a tombstone, which is taken out when it comes back, or not at all."`
 	Hold        Hold     `key:"hold" doc:"What clients get that have to wait."`
@@ -97,6 +98,13 @@ type Recovery struct {
 type Replay struct {
 	ReasoningBytes Size `key:"reasoning_bytes" default:"8KiB" range:"1..1MiB" doc:"most of a cut attempt's reasoning that is replayed"`
 	TextBytes      Size `key:"text_bytes" default:"4KiB" range:"1..1MiB" doc:"most of its visible text"`
+}
+
+// Detector is what is done about loops that are not reported.
+type Detector struct {
+	Mode     string   `key:"mode" default:"enforce" words:"enforce observe off" doc:"enforce cuts them as recovery does, observe only counts them, off looks for none"`
+	Channels []string `key:"channels" default:"thinking,response,tool" words:"thinking response tool" doc:"what is watched; only loops in the thinking are ever cut"`
+	Act      []string `key:"act" default:"exact" words:"exact counter saturation" optional:"yes" doc:"which of its parts may cut, the others only warn; docs/detector.md tells what they find"`
 }
 
 // Signals is how reports of loops are come by.

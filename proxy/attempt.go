@@ -33,15 +33,18 @@ type attempt struct {
 	scanner   *sseframe.Scanner
 	parser    recovery.Parser
 	collector recovery.Collector
+	detection Detection
 	capture   recovery.Capture
 	traces    []ledger.Key // of the reasoning items that were sent on
 
 	firstByte time.Time
-	bytes     int64 // received
-	textBytes int64 // of these, text of the model
-	looped    bool  // a confident signal came
-	forwarded bool  // something was sent on
-	spoke     bool  // an event was, other than of the response's lifecycle
+	bytes     int64  // received
+	textBytes int64  // of these, text of the model
+	looped    bool   // a confident signal came
+	noticed   bool   // one came that is not acted on, for the detector only observes
+	trigger   string // the label of the signal that it is cut for
+	forwarded bool   // something was sent on
+	spoke     bool   // an event was, other than of the response's lifecycle
 	failure   failure
 	span      trace.Span
 }
@@ -53,7 +56,7 @@ var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
 func (x *exchange) begin(kind string) *attempt {
 	x.rec.begins()
 	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, span: noSpan, scanner: scanners.Get().(*sseframe.Scanner)}
-	a.collector.Policy = x.p.cfg.Policy
+	a.detection.Channels = x.p.cfg.Detector.Channels
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
 	a.silence = x.silence()
@@ -80,6 +83,7 @@ func (a *attempt) end() {
 		a.watch.stop()
 		a.resp.Body.Close()
 	}
+	a.detection.Close()
 	a.scanner.Reset(nil)
 	scanners.Put(a.scanner)
 	a.scanner = nil

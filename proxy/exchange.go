@@ -276,12 +276,8 @@ func (x *exchange) resample(a *attempt) {
 	m.DiscardedBytes.Add(float64(a.bytes))
 	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
 	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
-	label := drillLabel
-	if s, ok := a.collector.Tightest(); ok {
-		label = recovery.SanitizeLabel(s.Label)
-	}
 	x.rec.event("doomproxy.resample", attribute.Int("doomproxy.resample.number", x.cuts))
-	x.makeWay(a, fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, label))
+	x.makeWay(a, fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, a.trigger))
 }
 
 // retried takes in an attempt that failed and makes way for the next one.

@@ -17,7 +17,8 @@ import (
 )
 
 // passThrough forwards a request that is not protected, and its answer as it
-// comes. Of a deferred one the signals are counted.
+// comes. The signals of event streams are counted: what the detector finds, and
+// of a deferred one what the upstream reports.
 func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
 	rec.begins()
 	ctx, span := rec.traceAttempt(r.Context(), kindFirst)
@@ -70,7 +71,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 				silence = watch(resp.Body, p.cfg.Silence, cancel)
 				resp.Body = silence
 			}
-			p.passing(rec, resp)
+			p.passing(rec, req, resp)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -111,7 +112,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 var errBroke = errors.New("the answer broke off")
 
 // passing takes down the upstream's answer to a request that passes through.
-func (p *Proxy) passing(rec *record, resp *http.Response) {
+func (p *Proxy) passing(rec *record, req *request, resp *http.Response) {
 	rec.answered(resp)
 	rec.sent(resp.StatusCode)
 	removeOwn(resp.Header)
@@ -123,85 +124,101 @@ func (p *Proxy) passing(rec *record, resp *http.Response) {
 		rec.end(outcomeUpstreamError, nil)
 	}
 	rec.enter(phaseVisible)
-	body := io.Reader(resp.Body)
+	body := resp.Body
 	if isEventStream(resp.Header) {
 		resp.Header.Set("X-Accel-Buffering", "no")
-		if rec.protection == deferred && isPlain(resp.Header) {
-			body = p.watch(rec, resp.Body)
+		if (rec.protection == deferred || req.detector != ModeOff) && isPlain(resp.Header) {
+			body = p.watch(rec, req.detector, resp.Body)
 		}
 	}
-	resp.Body = &countingBody{Reader: body, Closer: resp.Body, rec: rec}
+	resp.Body = &countingBody{ReadCloser: body, rec: rec}
 }
 
 // countingBody counts what the client is sent.
 type countingBody struct {
-	io.Reader
-	io.Closer
+	io.ReadCloser
 	rec *record
 }
 
 func (b *countingBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
+	n, err := b.ReadCloser.Read(p)
 	b.rec.bytes += int64(n)
 	b.rec.pace.extend()
 	return n, err //nolint:wrapcheck // io.EOF must stay bare
 }
 
-// watchedStream is an event stream that is read as it is, frame by frame, with
-// its signals counted on the way.
+// watchedStream is an event stream that passes as it comes. Beside that its
+// frames are looked into, and signals counted.
 type watchedStream struct {
+	io.ReadCloser
 	rec       *record
-	scanner   sseframe.Scanner
+	detector  Mode
+	scanner   *sseframe.Scanner // nil from a frame on that is too long to look into
 	parser    recovery.Parser
 	collector recovery.Collector
-	pending   []byte // of the last frame, or of the end
-	after     io.Reader
-	err       error
+	detection Detection
 }
 
-func (p *Proxy) watch(rec *record, body io.Reader) io.Reader {
-	s := &watchedStream{rec: rec, after: body}
+func (p *Proxy) watch(rec *record, detector Mode, body io.ReadCloser) *watchedStream {
+	s := &watchedStream{ReadCloser: body, rec: rec, detector: detector, scanner: scanners.Get().(*sseframe.Scanner)}
 	s.scanner.MaxFrame = p.cfg.MaxFrame
-	s.scanner.Reset(body)
-	s.collector.Policy = p.cfg.Policy
+	s.scanner.Reset(nil)
+	s.detection.Foreign, s.detection.Channels = true, p.cfg.Detector.Channels
 	return s
 }
 
-func (s *watchedStream) Read(b []byte) (int, error) {
-	for len(s.pending) == 0 {
-		switch {
-		case errors.Is(s.err, sseframe.ErrFrameTooLong):
-			return s.after.Read(b) //nolint:wrapcheck // io.EOF must stay bare
-		case s.err != nil:
-			return 0, s.err
-		}
-		s.next()
-	}
-	n := copy(b, s.pending)
-	s.pending = s.pending[n:]
-	return n, nil
+// Close implements io.Closer.
+func (s *watchedStream) Close() error {
+	s.detection.Close()
+	s.blind()
+	return s.ReadCloser.Close() //nolint:wrapcheck // ReverseProxy does nothing with it
 }
 
-func (s *watchedStream) next() {
-	var frame sseframe.Frame
-	frame, s.err = s.scanner.Next()
-	s.pending = frame.Raw
-	if s.err != nil {
-		s.pending = s.scanner.Rest()
-		if errors.Is(s.err, sseframe.ErrFrameTooLong) {
-			s.rec.oversized()
-		}
-		return
+// blind ends the look into frames.
+func (s *watchedStream) blind() {
+	if s.scanner != nil {
+		s.scanner.Reset(nil)
+		scanners.Put(s.scanner)
+		s.scanner = nil
 	}
+}
+
+// Read implements io.Reader.
+func (s *watchedStream) Read(b []byte) (int, error) {
+	n, err := s.ReadCloser.Read(b)
+	if s.scanner == nil {
+		return n, err //nolint:wrapcheck // io.EOF must stay bare
+	}
+	s.scanner.Push(b[:n])
+	for s.scanner != nil && s.scanner.Buffered() {
+		frame, err := s.scanner.Next()
+		if err != nil {
+			s.rec.oversized()
+			s.blind()
+			break
+		}
+		s.look(frame)
+		s.rec.frames[recovery.Forwarded]++
+		s.rec.received++
+	}
+	s.rec.live.frames.Store(s.rec.received)
+	return n, err //nolint:wrapcheck // io.EOF must stay bare
+}
+
+// look counts what a frame tells of loops.
+func (s *watchedStream) look(frame sseframe.Frame) {
 	ev := s.parser.Parse(frame)
-	malformed := s.collector.Malformed()
-	for _, sig := range s.collector.Absorb(&ev) {
-		s.rec.signal(sig, s.collector.Policy.Confident(sig))
+	known, malformed := len(s.collector.Signals()), s.collector.Malformed()
+	if s.rec.protection == deferred {
+		s.collector.Absorb(&ev)
+	}
+	if s.detector != ModeOff {
+		s.rec.listen(&s.detection, &ev, &s.collector)
+	}
+	for _, sig := range s.collector.Signals()[known:] {
+		s.rec.signal(sig, s.rec.p.cfg.Policy.Confident(sig))
 	}
 	s.rec.p.cfg.Metrics.MalformedChecks.Add(float64(s.collector.Malformed() - malformed))
-	s.rec.frames[recovery.Forwarded]++
-	s.rec.received++
-	s.rec.live.frames.Store(s.rec.received)
 }
 
 // oversized takes down that a frame was beyond the bound.

@@ -94,6 +94,7 @@ type Config struct {
 	UpstreamName string
 
 	Mode          Mode
+	Detector      Detector
 	ClientOptIn   OptIn
 	SignalHeaders SignalHeaders
 
@@ -200,6 +201,7 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, fmt.Errorf("%w: want http(s)://host[:port][/path][?query]", ErrUpstream)
 	}
 	cfg.Mode = orDefault(cfg.Mode, ModeEnforce)
+	cfg.Detector.Mode = orDefault(cfg.Detector.Mode, ModeEnforce)
 	cfg.ClientOptIn = orDefault(cfg.ClientOptIn, OptInDefer)
 	cfg.SignalHeaders = orDefault(cfg.SignalHeaders, SignalHeadersAuto)
 	cfg.UpstreamName = orDefault(cfg.UpstreamName, "default")

@@ -113,6 +113,7 @@ type record struct {
 	received  int64 // frames
 	discarded int64 // bytes of cut attempts
 	labels    []string
+	loops     []string // that were found on this side, in numbers
 	frames    [recovery.Actions]int
 	err       error // why the outcome is no better, if there is a cause to tell
 }
@@ -261,10 +262,11 @@ func (rec *record) sendError(w http.ResponseWriter, status int, errorType, code,
 // signal takes down a signal that came for the first time in its attempt.
 func (rec *record) signal(s recovery.Signal, confident bool) {
 	rec.p.cfg.Metrics.DoomSignals.WithLabelValues(
-		"upstream", s.Kind.String(), s.ChannelLabel(), strconv.FormatBool(confident)).Inc()
+		s.Source.String(), s.Kind.String(), s.ChannelLabel(), strconv.FormatBool(confident)).Inc()
 	label := recovery.SanitizeLabel(s.Label)
 	rec.label(label)
-	rec.event("doomproxy.signal", attribute.String("doomproxy.signal.label", label), attribute.Bool("doomproxy.signal.confident", confident))
+	rec.event("doomproxy.signal", attribute.String("doomproxy.signal.label", label),
+		attribute.String("doomproxy.signal.source", s.Source.String()), attribute.Bool("doomproxy.signal.confident", confident))
 }
 
 // label takes down the label of a report.
@@ -330,6 +332,9 @@ func (rec *record) finish() {
 		slog.Any("signals", rec.labels),
 		slog.Int64("bytes", rec.bytes),
 		slog.Float64("seconds", took.Seconds()),
+	}
+	if len(rec.loops) > 0 {
+		attrs = append(attrs, slog.Any("loops", rec.loops))
 	}
 	if rec.upstreamRequestID != "" {
 		attrs = append(attrs, slog.String("upstream_request_id", rec.upstreamRequestID))

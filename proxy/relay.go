@@ -60,22 +60,23 @@ func (x *exchange) awaitFrame(a *attempt) (frame sseframe.Frame, err error) {
 // absorb takes in what ev tells of the attempt, before it is forwarded, and
 // returns how the attempt ends if this ends it.
 func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
-	confident := false
-	for _, s := range a.collector.Absorb(ev) {
-		c := x.p.cfg.Policy.Confident(s)
-		x.rec.signal(s, c)
-		confident = confident || c
+	known := len(a.collector.Signals())
+	a.collector.Absorb(ev)
+	if x.req.detector != ModeOff {
+		x.rec.listen(&a.detection, ev, &a.collector)
 	}
+	trigger, confident := x.heed(a, a.collector.Signals()[known:])
 	if a.armed && !x.view.Visible {
 		a.capture.Absorb(ev)
 		a.textBytes += int64(ev.TextBytes())
 	}
 	switch {
 	case confident:
-		return x.looped(a)
+		return x.looped(a, trigger)
 	case x.drills(a, ev):
 		x.rec.label(drillLabel)
-		x.abort(a, "drill", "enforce")
+		a.trigger = drillLabel
+		x.abort("drill", recovery.KindUnknown, ModeEnforce)
 		x.rec.frames[recovery.Discarded]++
 		return verdictCut
 	}
@@ -86,9 +87,34 @@ func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 	return x.refusedInBand(a, ev)
 }
 
+// heed takes down new signals and returns the tightest of those that are to be
+// acted on; ok is false if there is none.
+func (x *exchange) heed(a *attempt, signals []recovery.Signal) (trigger recovery.Signal, ok bool) {
+	for _, s := range signals {
+		confident := x.p.cfg.Policy.Confident(s)
+		x.rec.signal(s, confident)
+		switch {
+		case !confident:
+		case s.Source == recovery.SourceLocal && x.req.detector == ModeObserve:
+			x.notice(a, s)
+		case !ok || s.Threshold < trigger.Threshold:
+			trigger, ok = s, true
+		}
+	}
+	return trigger, ok
+}
+
+// notice counts that an attempt would have been cut.
+func (x *exchange) notice(a *attempt, s recovery.Signal) {
+	if !a.noticed && !a.looped && !x.view.Visible {
+		a.noticed = true
+		x.abort(s.Source.String(), s.Kind, ModeObserve)
+	}
+}
+
 // looped decides what is done about a confident signal. The first of an
 // attempt settles it.
-func (x *exchange) looped(a *attempt) verdict {
+func (x *exchange) looped(a *attempt, trigger recovery.Signal) verdict {
 	if a.looped {
 		return verdictNone
 	}
@@ -97,11 +123,12 @@ func (x *exchange) looped(a *attempt) verdict {
 	case x.view.Visible:
 		x.late = true
 	case a.armed:
-		x.abort(a, "upstream", "enforce")
+		a.trigger = recovery.SanitizeLabel(trigger.Label)
+		x.abort(trigger.Source.String(), trigger.Kind, ModeEnforce)
 		x.rec.frames[recovery.Discarded]++
 		return verdictCut
 	case x.req.protection == observed:
-		x.abort(a, "upstream", "observe")
+		x.abort(trigger.Source.String(), trigger.Kind, ModeObserve)
 	default:
 		x.acceptedAfterBudget = true
 	}
@@ -109,10 +136,9 @@ func (x *exchange) looped(a *attempt) verdict {
 }
 
 // abort counts a cut, or one that would have been.
-func (x *exchange) abort(a *attempt, source, mode string) {
-	s, _ := a.collector.Tightest()
-	x.rec.event("doomproxy.cut", attribute.String("doomproxy.cut.source", source), attribute.String("doomproxy.cut.mode", mode))
-	x.p.cfg.Metrics.DoomAborts.WithLabelValues(source, s.Kind.String(), x.rec.model, mode).Inc()
+func (x *exchange) abort(source string, kind recovery.Kind, mode Mode) {
+	x.rec.event("doomproxy.cut", attribute.String("doomproxy.cut.source", source), attribute.String("doomproxy.cut.mode", string(mode)))
+	x.p.cfg.Metrics.DoomAborts.WithLabelValues(source, kind.String(), x.rec.model, string(mode)).Inc()
 }
 
 // The request header that forces a cut, if Config.Drill allows that, and what

@@ -47,6 +47,7 @@ type request struct {
 	model      string
 	turnStart  bool // the last input item is a user message
 	stream     bool // the client wants an event stream
+	detector   Mode // what is done about loops that are found on this side
 	responses  bool // a well-formed request to make a response
 	previous   bool // it has a previous_response_id
 
@@ -76,6 +77,9 @@ func (req *request) release() {
 // the request is protected. The request is to be released.
 func (p *Proxy) readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	req := &request{protection: passthrough, reason: reasonPath, url: p.aliasPath(r), memory: &p.state.memory}
+	if req.detector = ModeOff; p.mode(r) != ModeOff {
+		req.detector = orDefault(p.state.Mode(GuardDetector), p.cfg.Detector.Mode)
+	}
 	path := segments(r)
 	if r.Method != http.MethodPost || !slices.Contains(path, "responses") && !slices.Contains(path, "conversations") {
 		return req, nil
@@ -151,6 +155,14 @@ func (p *Proxy) fingerprint(r *http.Request, what ...string) uint64 {
 	return p.state.fingerprint(append([]string{r.Header.Get("Authorization"), r.URL.Path}, what...)...)
 }
 
+// mode returns what is done about loops in the answer to r.
+func (p *Proxy) mode(r *http.Request) Mode {
+	if strings.EqualFold(r.Header.Get("X-Doomproxy-Recovery"), "off") {
+		return ModeOff
+	}
+	return orDefault(p.state.Mode(GuardRecovery), p.cfg.Mode)
+}
+
 // classify decides from the body of a request to make a response.
 func (p *Proxy) classify(r *http.Request, req *request) {
 	f, ok := parseFields(req.body)
@@ -163,9 +175,9 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 	req.turnStart = f.turnStart
 	req.previous = f.previous
 	req.stream = f.stream
-	mode := orDefault(p.state.Mode(), p.cfg.Mode)
+	mode := p.mode(r)
 	switch {
-	case mode == ModeOff || strings.EqualFold(r.Header.Get("X-Doomproxy-Recovery"), "off"):
+	case mode == ModeOff:
 		req.reason = reasonOff
 	case f.background:
 		req.reason = reasonBackground

@@ -27,7 +27,6 @@ type State struct {
 	refusals   lessons      // models that refuse replayed reasoning
 	streamless lessons      // models that refuse to stream
 	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
-	mode       atomic.Pointer[Mode]
 	keeper     keeper
 
 	seeded sync.Once
@@ -37,6 +36,7 @@ type State struct {
 	running    map[string]*live
 	recoveries []Recovery           // the oldest first
 	cancelled  map[uint64]time.Time // until when, by fingerprint
+	modes      map[Guard]Mode       // that were switched to
 }
 
 // Running is a request that is being served.
@@ -184,22 +184,34 @@ func (s *State) fingerprint(parts ...string) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// SetMode puts a mode in the place of the configured ones. An empty one lets
-// these hold again.
-func (s *State) SetMode(m Mode) {
-	if m == "" {
-		s.mode.Store(nil)
-		return
+// Guard is a part of the proxy whose mode can be switched while it runs.
+type Guard string
+
+// The guards.
+const (
+	GuardRecovery Guard = "recovery" // Config.Mode
+	GuardDetector Guard = "detector" // Config.Detector.Mode
+)
+
+// Guards returns all of them.
+func Guards() []Guard { return []Guard{GuardRecovery, GuardDetector} }
+
+// SetMode puts a mode in the place of a guard's configured ones. An empty one
+// lets these hold again.
+func (s *State) SetMode(g Guard, m Mode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.modes == nil {
+		s.modes = make(map[Guard]Mode)
 	}
-	s.mode.Store(&m)
+	s.modes[g] = m
 }
 
-// Mode returns the mode that was set, or "".
-func (s *State) Mode() Mode {
-	if m := s.mode.Load(); m != nil {
-		return *m
-	}
-	return ""
+// Mode returns a guard's mode that was set, or "".
+func (s *State) Mode(g Guard) Mode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.modes[g]
 }
 
 // enter takes a request in.

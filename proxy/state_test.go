@@ -153,15 +153,15 @@ func (c cancels) Get(ctx context.Context, keys []ledger.Key) (map[ledger.Key]str
 func TestModeIsSwitched(t *testing.T) {
 	state := new(proxy.State)
 	r := newRig(t, func(c *proxy.Config) { c.State = state }, finite(), finite(), loop(), simulate.Scenario{})
-	state.SetMode(proxy.ModeOff)
+	state.SetMode(proxy.GuardRecovery, proxy.ModeOff)
 	if raw := r.answer(streamBody); strings.Contains(raw, "doom_loop_check") || len(r.upstream(0).Header["X-Grok-Doom-Loop-Check"]) != 0 {
 		t.Errorf("off: the upstream was asked for reports")
 	}
-	state.SetMode(proxy.ModeObserve)
+	state.SetMode(proxy.GuardRecovery, proxy.ModeObserve)
 	r.answer(streamBody)
 	r.settled(2)
 	r.wantMetric(1, "doomproxy_doom_aborts_total", "mode", "observe")
-	state.SetMode("")
+	state.SetMode(proxy.GuardRecovery, "")
 	r.answer(streamBody)
 	r.wantRequests(4)
 }

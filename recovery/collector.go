@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -13,11 +12,10 @@ const (
 	maxLabelBytes = 256
 )
 
-// Collector gathers the signals that one attempt reports. Reports are
-// cumulative, so a label counts once. Use a fresh one per attempt.
+// Collector gathers the signals of one attempt: those that the upstream reports,
+// and those that are found on this side. Reports are cumulative, so a label
+// counts once. Use a fresh one per attempt.
 type Collector struct {
-	Policy Policy
-
 	signals   []Signal
 	malformed int
 	dropped   int
@@ -65,21 +63,38 @@ func (c *Collector) add(triggers gjson.Result) bool {
 			wellFormed = false
 			return true
 		}
-		c.addLabel(label.Str)
+		if !c.addSignal(ParseLabel(strings.Clone(label.Str))) {
+			c.dropped++
+		}
 		return true
 	})
 	return wellFormed && n > 0
 }
 
-func (c *Collector) addLabel(label string) {
-	if slices.ContainsFunc(c.signals, func(s Signal) bool { return s.Label == label }) {
-		return
+// Add takes in a signal that was found on this side. It stands among Signals
+// unless it was known before, or there are too many of them.
+func (c *Collector) Add(s Signal) {
+	s.Source = SourceLocal
+	c.addSignal(s)
+}
+
+// addSignal takes in a signal. It reports false for one beyond the bounds, which
+// hold for each source by itself.
+func (c *Collector) addSignal(s Signal) bool {
+	n := 0
+	for _, known := range c.signals {
+		if known.Label == s.Label && known.Source == s.Source && known.WarnOnly == s.WarnOnly {
+			return true
+		}
+		if known.Source == s.Source {
+			n++
+		}
 	}
-	if len(c.signals) == maxSignals || len(label) > maxLabelBytes {
-		c.dropped++
-		return
+	if n == maxSignals || len(s.Label) > maxLabelBytes {
+		return false
 	}
-	c.signals = append(c.signals, ParseLabel(strings.Clone(label)))
+	c.signals = append(c.signals, s)
+	return true
 }
 
 // Signals returns all signals so far, in the order they came. They stay owned
@@ -92,14 +107,3 @@ func (c *Collector) Malformed() int { return c.malformed }
 
 // Dropped returns the number of labels that were beyond the bounds.
 func (c *Collector) Dropped() int { return c.dropped }
-
-// Tightest returns the confident signal with the lowest threshold, the first
-// of them if there are several; ok is false if no signal is confident.
-func (c *Collector) Tightest() (tightest Signal, ok bool) {
-	for _, s := range c.signals {
-		if c.Policy.Confident(s) && (!ok || s.Threshold < tightest.Threshold) {
-			tightest, ok = s, true
-		}
-	}
-	return tightest, ok
-}

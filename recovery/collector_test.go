@@ -125,20 +125,35 @@ func TestCollectorBounds(t *testing.T) {
 	}
 }
 
-func TestCollectorTightest(t *testing.T) {
-	for triggers, want := range map[string]string{
-		`["tail_repetition:8@thinking"]`: "tail_repetition:8@thinking",
-		`["tail_repetition:8@thinking","tail_repetition:4@thinking","tail_repetition:16@thinking"]`:       "tail_repetition:4@thinking",
-		`["tail_repetition:08@thinking","tail_repetition:8@thinking"]`:                                    "tail_repetition:08@thinking",
-		`["tail_repetition:2@response","low_logprob@thinking","tail_repetition:32@thinking"]`:             "tail_repetition:32@thinking",
-		`["tail_repetition:33@thinking","exact_repetition:80x3@thinking","tail_repetition:2@thinking@x"]`: "",
-	} {
-		c := recovery.Collector{Policy: recovery.Policy{MaxThreshold: 32}}
-		c.Absorb(parse(check(triggers)))
-		s, ok := c.Tightest()
-		if s.Label != want || ok != (want != "") {
-			t.Errorf("%s: got %q, %v, want %q", triggers, s.Label, ok, want)
+// Signals of this side stand beside those of the upstream, also under the same
+// label, and leave it the room that the contract gives it.
+func TestCollectorAdd(t *testing.T) {
+	const label = "tail_repetition:8@thinking"
+	var c recovery.Collector
+	warn := recovery.ParseLabel(label)
+	warn.WarnOnly = true
+	for range 2 {
+		c.Add(recovery.ParseLabel(label))
+		c.Add(warn)
+		c.Absorb(parse(check(`["` + label + `"]`)))
+	}
+	for i := range 100 {
+		c.Add(recovery.ParseLabel(fmt.Sprintf("exact_repetition:64x%d@tool", i)))
+	}
+	c.Absorb(parse(check(`["low_logprob@thinking"]`)))
+	counts := map[recovery.Source]int{}
+	confident := 0
+	for _, s := range c.Signals() {
+		counts[s.Source]++
+		if (recovery.Policy{}).Confident(s) {
+			confident++
 		}
+	}
+	if counts[recovery.SourceLocal] != 64 || counts[recovery.SourceUpstream] != 2 || confident != 2 {
+		t.Errorf("got %v signals, %d confident, want 64 local ones, 2 of the upstream, 2 confident", counts, confident)
+	}
+	if c.Malformed() != 0 || c.Dropped() != 0 {
+		t.Errorf("got %d malformed, %d dropped, want none: the upstream sent nothing wrong", c.Malformed(), c.Dropped())
 	}
 }
 

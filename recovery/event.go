@@ -44,7 +44,7 @@ type Event struct {
 // eventMembers is where in Event.Data the values are that decisions need.
 type eventMembers struct {
 	typ, sequence, outputIndex, contentIndex, summaryIndex span
-	itemID, item, response, part, delta, text              span
+	itemID, item, response, part, delta, text, choices     span
 }
 
 // Parser makes events of frames. Its zero value is ready for use.
@@ -128,6 +128,8 @@ func (ev *Event) readMembers() {
 			at.delta = value
 		case "text":
 			at.text = value
+		case "choices":
+			at.choices = value
 		}
 	})
 }

@@ -200,3 +200,6 @@ func ownedID(raw string) string {
 // alias returns b as a string without copying it. The string is valid as long
 // as b does not change: what is kept of it must be cloned.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } // #nosec G103 -- see above
+
+// bytesOf returns the bytes of s without copying them; they must not be changed.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) } // #nosec G103 -- see above

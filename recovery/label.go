@@ -31,10 +31,32 @@ func (k Kind) String() string {
 	return "other"
 }
 
+// Source is who found a loop.
+type Source uint8
+
+// The sources.
+const (
+	SourceUpstream Source = iota // the upstream, which reported it
+	SourceLocal                  // a detector on this side
+)
+
+// String returns the source as it stands in metrics.
+func (s Source) String() string {
+	if s == SourceLocal {
+		return "local"
+	}
+	return "upstream"
+}
+
 // Signal is one label of a report, taken apart.
 type Signal struct {
-	// Label is the label as it came, and the identity of the signal.
-	Label   string
+	// Label is the label as it came. With the two that follow it is the identity
+	// of the signal.
+	Label  string
+	Source Source
+	// WarnOnly keeps the signal from being confident, whatever its label says.
+	WarnOnly bool
+
 	Kind    Kind
 	Channel string // what stands behind the first @; may be empty
 	// Threshold is the detector's threshold, of tail_repetition only. Lower

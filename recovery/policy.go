@@ -32,6 +32,6 @@ func (p Policy) Clamped() Policy {
 // Confident reports whether s may end an attempt: a tail repetition in the
 // thinking, at least as tight as the threshold asks. All else only warns.
 func (p Policy) Confident(s Signal) bool {
-	return s.Kind == KindTailRepetition && s.Channel == "thinking" &&
+	return s.Kind == KindTailRepetition && s.Channel == ChannelThinking && !s.WarnOnly &&
 		int64(s.Threshold) <= int64(p.Clamped().MaxThreshold)
 }

@@ -91,7 +91,20 @@ func (s *Scanner) Next() (Frame, error) {
 }
 
 // Buffered reports whether Next will return without reading.
-func (s *Scanner) Buffered() bool { return s.scan() || s.err != nil }
+func (s *Scanner) Buffered() bool {
+	return s.scan() || s.err != nil || len(s.buf)-s.start > s.maxFrame()
+}
+
+// Push takes in the next bytes of a stream that s does not read itself: someone
+// forwards it as it comes, and looks into it beside that. It copies p. Call Next
+// only while Buffered, and Reset with a nil reader before the first Push.
+func (s *Scanner) Push(p []byte) {
+	s.compact()
+	if n := len(s.buf) + len(p); n > cap(s.buf) {
+		s.grow(n)
+	}
+	s.buf = append(s.buf, p...)
+}
 
 // Rest returns what was read and not returned by Next: after an error, the
 // unterminated tail. It is valid until the next Reset.
@@ -147,21 +160,33 @@ func (s *Scanner) scan() bool {
 	return true
 }
 
+// compact moves what is buffered to the front of the buffer.
+func (s *Scanner) compact() {
+	if s.start == 0 {
+		return
+	}
+	n := copy(s.buf, s.buf[s.start:])
+	s.buf = s.buf[:n]
+	s.line -= s.start
+	s.next -= s.start
+	s.cr -= s.start
+	s.lf -= s.start
+	s.end = max(0, s.end-s.start)
+	s.start = 0
+}
+
+// grow makes the buffer larger, to n bytes at least.
+func (s *Scanner) grow(n int) {
+	grown := make([]byte, len(s.buf), max(minBuffer, 2*cap(s.buf), n))
+	copy(grown, s.buf)
+	s.buf = grown
+}
+
 // fill reads once, behind what is buffered, and makes room for it first.
 func (s *Scanner) fill() {
-	if s.start > 0 {
-		n := copy(s.buf, s.buf[s.start:])
-		s.buf = s.buf[:n]
-		s.line -= s.start
-		s.next -= s.start
-		s.cr -= s.start
-		s.lf -= s.start
-		s.start = 0
-	}
+	s.compact()
 	if len(s.buf) == cap(s.buf) {
-		grown := make([]byte, len(s.buf), max(minBuffer, 2*cap(s.buf)))
-		copy(grown, s.buf)
-		s.buf = grown
+		s.grow(0)
 	}
 	for range maxEmptyReads {
 		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])

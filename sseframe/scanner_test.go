@@ -294,3 +294,49 @@ func ExampleScanner() {
 	// event "greeting", data "{\"to\":\"world\"}", raw "event: greeting\ndata: {\"to\":\"world\"}\n\n"
 	// EOF, and "data: cut of" is left
 }
+
+// A stream that is pushed has the same frames as one that is read, wherever it
+// is cut.
+func TestPush(t *testing.T) {
+	const stream = "\ufeffa: 1\r\n\r\ndata: x\ndata: y\n\n\r\r: c\n\nevent: e\rdata: z\r\r\ntail"
+	var want []string
+	var s sseframe.Scanner
+	s.Reset(strings.NewReader(stream))
+	for {
+		f, err := s.Next()
+		if err != nil {
+			break
+		}
+		want = append(want, string(f.Raw))
+	}
+	for size := 1; size <= len(stream); size++ {
+		s.Reset(nil)
+		var got []string
+		for piece := range slices.Chunk([]byte(stream), size) {
+			s.Push(piece)
+			for len(got)%2 == 0 && s.Buffered() || s.Buffered() && size%3 > 0 {
+				f, err := s.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(f.Raw))
+			}
+		}
+		for s.Buffered() {
+			f, _ := s.Next()
+			got = append(got, string(f.Raw))
+		}
+		if strings.Join(got, "") != strings.Join(want, "") || string(s.Rest()) != "tail" {
+			t.Errorf("pieces of %d: got %q and %q, want %q and the tail", size, got, s.Rest(), want)
+		}
+	}
+	s = sseframe.Scanner{MaxFrame: 10}
+	s.Reset(nil)
+	s.Push([]byte("data: 1\n\ndata: 0123456789"))
+	if f, err := s.Next(); err != nil || string(f.Raw) != "data: 1\n\n" {
+		t.Errorf("got %q, %v, want the first frame", f.Raw, err)
+	}
+	if _, err := s.Next(); !s.Buffered() || !errors.Is(err, sseframe.ErrFrameTooLong) {
+		t.Errorf("got %v, want ErrFrameTooLong, without a reader to ask", err)
+	}
+}

@@ -115,8 +115,10 @@ func (s *service) change() error {
 	if len(needRestart) > 0 {
 		s.log.Warn("changed settings have no effect before the next start", "settings", needRestart)
 	}
-	if before.Recovery.Mode != l.Recovery.Mode {
-		s.state.SetMode("") // what an operator chose meanwhile was for the one before
+	for guard, mode := range modes(&l.Config) {
+		if modes(&before.Config)[guard] != mode {
+			s.state.SetMode(guard, "") // what an operator chose meanwhile was for the one before
+		}
 	}
 	s.use(g)
 	s.log.Info("the configuration was read again", "file", l.File, "changed", config.Changed(&before.Config, &l.Config))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/doomproxy/doomproxy/config"
+	"github.com/doomproxy/doomproxy/detect"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/doomproxy/doomproxy/recovery"
 )
@@ -43,6 +44,7 @@ func proxyConfigs(c *config.Config) ([]proxy.Config, error) {
 func proxyConfig(c *config.Config) proxy.Config {
 	return proxy.Config{
 		Mode:                     proxy.Mode(c.Recovery.Mode),
+		Detector:                 detector(c.Detector),
 		ClientOptIn:              proxy.OptIn(c.Recovery.ClientOptIn),
 		SignalHeaders:            proxy.SignalHeaders(c.Signals.Headers),
 		WindowTokens:             c.Recovery.WindowTokens,
@@ -72,6 +74,30 @@ func proxyConfig(c *config.Config) proxy.Config {
 		Drill:         c.Recovery.Drill,
 		Capture:       proxy.Capture{Dir: c.Capture.Dir, MaxBytes: int64(c.Capture.MaxBytes)},
 	}
+}
+
+// modes are those of all guards.
+func modes(c *config.Config) map[proxy.Guard]proxy.Mode {
+	return map[proxy.Guard]proxy.Mode{
+		proxy.GuardRecovery: proxy.Mode(c.Recovery.Mode),
+		proxy.GuardDetector: proxy.Mode(c.Detector.Mode),
+	}
+}
+
+// detector is what is done about loops that are not reported.
+func detector(d config.Detector) proxy.Detector {
+	p := proxy.Detector{Mode: proxy.Mode(d.Mode), Channels: []detect.Channel{}}
+	for _, c := range []detect.Channel{detect.Thinking, detect.Response, detect.Tool} {
+		if slices.Contains(d.Channels, c.String()) {
+			p.Channels = append(p.Channels, c)
+		}
+	}
+	for _, part := range []detect.Part{detect.Exact, detect.Counter, detect.Saturation} {
+		if slices.Contains(d.Act, part.String()) {
+			p.Act |= part
+		}
+	}
+	return p
 }
 
 // profiles are not nil, for that would mean the defaults.

@@ -1,0 +1,143 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/doomproxy/doomproxy/detect"
+	"github.com/doomproxy/doomproxy/recovery"
+)
+
+// Detector says what is done about loops that the upstream does not report,
+// because it cannot or is late: the text of streams is watched on this side.
+type Detector struct {
+	// Mode is ModeEnforce (also the meaning of empty), in which what is found
+	// counts like a report of the upstream's, ModeObserve, in which it is counted
+	// and logged only, or ModeOff, in which nothing is looked for and nothing is
+	// spent.
+	Mode Mode
+	// Channels are those that are watched; nil means all.
+	Channels []detect.Channel
+	// Act are the parts of the detector that may end an attempt, as far as Policy
+	// lets them; what others find only warns. It is used as it is: zero means
+	// that all only warn.
+	Act detect.Part
+}
+
+// Detection finds loops in the text of one response, while it streams. The zero
+// value watches all channels of a Responses stream. It may not be used by several
+// goroutines at once.
+type Detection struct {
+	// Foreign has the streams of other dialects watched, too: Chat Completions
+	// and Anthropic Messages.
+	Foreign bool
+	// Channels are those that are watched; nil means all.
+	Channels []detect.Channel
+
+	texts [3]*watchedText // by detect.Channel, each from its first text on
+	found []detect.Signal
+}
+
+// watchedText is the text of one channel.
+type watchedText struct {
+	detect.Detector
+	unescaper recovery.Unescaper
+}
+
+// watchedTexts keeps the memory of ended detections for later ones.
+var watchedTexts = sync.Pool{New: func() any { return new(watchedText) }}
+
+// Watch takes in the next event of the stream and returns the loops that became
+// certain with it, each channel's in the order of their offsets. They are valid
+// until the next call. What ev aliases is not kept.
+func (d *Detection) Watch(ev *recovery.Event) []detect.Signal {
+	d.found = d.found[:0]
+	if channel, text := ev.Text(); channel != "" {
+		d.read(channel, text)
+	} else if d.Foreign {
+		ev.ForeignText(d.read)
+	}
+	return d.found
+}
+
+func (d *Detection) read(channel, text string) {
+	c := channelOf(channel)
+	if d.Channels != nil && !slices.Contains(d.Channels, c) {
+		return
+	}
+	t := d.texts[c]
+	if t == nil {
+		t = watchedTexts.Get().(*watchedText)
+		t.Channel = c
+		d.texts[c] = t
+	}
+	for text != "" {
+		var piece []byte
+		piece, text = t.unescaper.Next(text)
+		d.found = append(d.found, t.Write(piece)...)
+	}
+}
+
+// Size returns how many bytes of text came in a channel.
+func (d *Detection) Size(c detect.Channel) int64 {
+	if t := d.texts[c]; t != nil {
+		return t.Size()
+	}
+	return 0
+}
+
+// Close gives back the memory. The Detection is then as good as new.
+func (d *Detection) Close() {
+	for i, t := range d.texts {
+		if t != nil {
+			t.Reset()
+			t.unescaper = recovery.Unescaper{}
+			watchedTexts.Put(t)
+			d.texts[i] = nil
+		}
+	}
+}
+
+func channelOf(name string) detect.Channel {
+	switch name {
+	case recovery.ChannelResponse:
+		return detect.Response
+	case recovery.ChannelTool:
+		return detect.Tool
+	}
+	return detect.Thinking
+}
+
+// SignalsOf returns a loop as the signals that an upstream would report: a
+// tail_repetition, and for a long exact unit an exact_repetition. They only warn
+// if the part that found it is not among act.
+func SignalsOf(found detect.Signal, act detect.Part) []recovery.Signal {
+	tail := recovery.ParseLabel(found.TailLabel())
+	tail.Source, tail.WarnOnly = recovery.SourceLocal, found.Part&act == 0
+	signals := []recovery.Signal{tail}
+	if label := found.ExactLabel(); label != "" {
+		exact := recovery.ParseLabel(label)
+		exact.Source = recovery.SourceLocal
+		signals = append(signals, exact)
+	}
+	return signals
+}
+
+// listen takes in what is found in ev's text.
+func (rec *record) listen(d *Detection, ev *recovery.Event, c *recovery.Collector) {
+	for _, found := range d.Watch(ev) {
+		for _, s := range SignalsOf(found, rec.p.cfg.Detector.Act) {
+			c.Add(s)
+		}
+		rec.found(found)
+	}
+}
+
+// found takes down the numbers of a loop, none of its text.
+func (rec *record) found(s detect.Signal) {
+	if len(rec.loops) < maxLoggedLabels {
+		rec.loops = append(rec.loops, fmt.Sprintf("%s@%s offset=%d period=%d copies=%d repeated=%d",
+			s.Part, s.Channel, s.Offset, s.Period, s.Copies, s.Repeated))
+	}
+}
