@@ -37,7 +37,13 @@ func (s *sink) Write(b []byte) (int, error) {
 // the proxy's own work is measured.
 func inProcess(tb testing.TB, answer func(*http.Request) io.Reader) http.Handler {
 	tb.Helper()
-	p, err := proxy.New(proxy.Config{
+	return inProcessWith(tb, nil, answer)
+}
+
+// inProcessWith is inProcess with another configuration.
+func inProcessWith(tb testing.TB, change func(*proxy.Config), answer func(*http.Request) io.Reader) http.Handler {
+	tb.Helper()
+	cfg := proxy.Config{
 		Upstream:  &url.URL{Scheme: "http", Host: "upstream"},
 		Policy:    recovery.Policy{MaxRetries: 2},
 		CutJitter: 1,
@@ -48,7 +54,11 @@ func inProcess(tb testing.TB, answer func(*http.Request) io.Reader) http.Handler
 				Body:       io.NopCloser(answer(r)),
 			}, nil
 		}),
-	})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	p, err := proxy.New(cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
