@@ -1,6 +1,9 @@
 package e2e
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A testCase is what the upstream does during one session.
 type testCase struct {
@@ -14,6 +17,7 @@ type testCase struct {
 type reply struct {
 	loop   bool
 	quiet  bool   // the loop is told of in the terminal event alone
+	untold bool   // the loop is not told of at all
 	shape  string // of reasoning; empty: a summary
 	thing  string // what the tool is called for
 	answer string // what the turn ends with
@@ -56,6 +60,7 @@ func allCases() []testCase {
 		{name: "raw text", replies: join([]reply{rawLoop}, rawOne, rawTwo)},
 		{name: "two in a row", replies: join([]reply{loop, loop}, one, two)},
 		{name: "terminal only", replies: join([]reply{quietLoop}, one, two)},
+		{name: "unreported", replies: join([]reply{{loop: true, untold: true}}, one, two)},
 		{name: "turn 2", replies: join(one, []reply{loop}, two)},
 		{name: "hold", hold: true, replies: join([]reply{loop}, one, []reply{quietLoop}, two)},
 	}
@@ -67,6 +72,15 @@ func (c *testCase) headers() map[string]string {
 		return map[string]string{"x-doomproxy-delivery": "hold"}
 	}
 	return map[string]string{}
+}
+
+// detector is its mode: it would find a loop that goes on for so long that it
+// is told of at the end alone.
+func (c *testCase) detector() string {
+	if slices.ContainsFunc(c.replies, func(r reply) bool { return r.quiet }) {
+		return "off"
+	}
+	return "enforce"
 }
 
 // cuts is how many attempts have to be cut.
@@ -117,6 +131,9 @@ func (c *testCase) script(seed int, t *tool) []map[string]any {
 			loop := map[string]any{
 				"after": 3, "phrase": phrase,
 				"triggers": labels,
+			}
+			if r.untold {
+				loop["triggers"] = []string{}
 			}
 			if r.quiet {
 				// Such a loop goes on for longer, until there are no tokens left.

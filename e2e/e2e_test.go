@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -40,6 +41,7 @@ func TestClients(t *testing.T) {
 func (r *rig) cell(t *testing.T, c *client, tc *testCase, seed int) cell {
 	before := r.metrics(t)
 	r.play(t, tc.script(seed, c.tool))
+	fetch(t, http.MethodPost, r.admin+"/debug/mode", encode(map[string]string{"detector": tc.detector()}))
 	s := &session{baseURL: r.baseURL, headers: tc.headers(), home: t.TempDir(), out: outFolder(c.name, tc.name)}
 	if err := os.RemoveAll(s.out); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,9 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
+// noDetector has only reports cut: quietLoop's is to be the first word of its loop.
+const noDetector = "DOOMPROXY_DETECTOR_MODE=off"
+
 // quietLoop is a session whose first attempt is cut at its end: by then its
 // reasoning is finished, and the client has it whole.
 func quietLoop(seed int) (script []map[string]any) {
@@ -132,7 +135,7 @@ func TestRestartBetweenTurns(t *testing.T) {
 	r.play(t, quietLoop(9001))
 	state, port := t.TempDir(), freePort(t)
 	serve := func() (base string, stop func()) {
-		find, stop := startIn(t, state, r.log, nil, "serve", "--upstream", r.upstream+"/v1", "--listen", "127.0.0.1:"+port, "--admin-listen", "")
+		find, stop := startIn(t, state, r.log, []string{noDetector}, "serve", "--upstream", r.upstream+"/v1", "--listen", "127.0.0.1:"+port, "--admin-listen", "")
 		return find(`base URL +(\S+)`), stop
 	}
 	base, stop := serve()
@@ -173,7 +176,7 @@ func TestSharedRedis(t *testing.T) {
 	r := upstreamAlone(t)
 	r.play(t, quietLoop(9002))
 	serve := func() string {
-		env := []string{"DOOMPROXY_LEDGER_STORE=redis", "DOOMPROXY_LEDGER_REDIS_URL=redis://127.0.0.1:" + port}
+		env := []string{noDetector, "DOOMPROXY_LEDGER_STORE=redis", "DOOMPROXY_LEDGER_REDIS_URL=redis://127.0.0.1:" + port}
 		find, _ := startIn(t, t.TempDir(), r.log, env, "serve", "--upstream", r.upstream+"/v1", "--listen", "127.0.0.1:0", "--admin-listen", "")
 		return find(`base URL +(\S+)`)
 	}

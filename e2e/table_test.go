@@ -105,6 +105,7 @@ call in each, and the upstream falls into a loop:
 | raw text | the same with raw reasoning text |
 | two in a row | in the first request and in the one made in its place |
 | terminal only | in the first request, reported only when the answer is complete |
+| unreported | in the first request, and not reported: the proxy's own detector finds it |
 | turn 2 | in the first request of the second turn |
 | hold | as in "summary", and as in "terminal only" in the second turn, with the request header x-doomproxy-delivery: hold |
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/doomproxy/doomproxy/config"
+	"github.com/doomproxy/doomproxy/detect"
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/doomproxy/doomproxy/recovery"
@@ -40,7 +41,10 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 	c := config.Default()
 	got := proxyConfig(&c)
 	want := proxy.Config{
-		Mode: proxy.ModeEnforce, ClientOptIn: proxy.OptInDefer, SignalHeaders: proxy.SignalHeadersAuto,
+		Mode: proxy.ModeEnforce, Detector: proxy.Detector{
+			Mode: proxy.ModeEnforce, Channels: []detect.Channel{detect.Thinking, detect.Response, detect.Tool}, Act: detect.Exact,
+		},
+		ClientOptIn: proxy.OptInDefer, SignalHeaders: proxy.SignalHeadersAuto,
 		WindowTokens: proxy.DefaultWindowTokens, ExactRepetitionMinTokens: proxy.DefaultExactRepetitionMinTokens,
 		Policy:         recovery.Policy{MaxThreshold: recovery.DefaultMaxThreshold, MaxRetries: recovery.DefaultMaxRetries},
 		ReasoningBytes: recovery.DefaultReasoningBytes, TextBytes: recovery.DefaultTextBytes,
@@ -72,6 +76,7 @@ func TestWordsAreThoseOfTheProxy(t *testing.T) {
 		"recovery.mode":            {string(proxy.ModeEnforce), string(proxy.ModeObserve), string(proxy.ModeOff)},
 		"recovery.non_streaming":   {string(proxy.NonStreamingProtect), string(proxy.NonStreamingPassthrough)},
 		"recovery.client_opt_in":   {string(proxy.OptInDefer), string(proxy.OptInOwn)},
+		"detector.mode":            {string(proxy.ModeEnforce), string(proxy.ModeObserve), string(proxy.ModeOff)},
 		"signals.headers":          {string(proxy.SignalHeadersAuto), string(proxy.SignalHeadersAlways), string(proxy.SignalHeadersNever)},
 		"upstreams.<name>.signals": {string(proxy.SignalHeadersAuto), string(proxy.SignalHeadersAlways), string(proxy.SignalHeadersNever)},
 		"retry.backoff":            {string(proxy.BackoffExponential), string(proxy.BackoffLinear), string(proxy.BackoffFixed)},
@@ -113,6 +118,7 @@ recovery:
   reminder: text
   replay: {reasoning_bytes: 7, text_bytes: 8}
   drill: true
+detector: {mode: observe, channels: [tool, thinking], act: [counter, exact]}
 signals: {headers: never}
 splice:
   profiles:
@@ -128,7 +134,9 @@ capture: {dir: /d, max_bytes: 19}
 		t.Fatal(err)
 	}
 	common := proxy.Config{
-		Mode: proxy.ModeObserve, ClientOptIn: proxy.OptInOwn, SignalHeaders: proxy.SignalHeadersNever,
+		Mode: proxy.ModeObserve, Detector: proxy.Detector{
+			Mode: proxy.ModeObserve, Channels: []detect.Channel{detect.Thinking, detect.Tool}, Act: detect.Exact | detect.Counter,
+		}, ClientOptIn: proxy.OptInOwn, SignalHeaders: proxy.SignalHeadersNever,
 		WindowTokens: 555, ExactRepetitionMinTokens: 66,
 		Policy: recovery.Policy{MaxThreshold: 3, MaxRetries: 4}, Reminder: "text", ReasoningBytes: 7, TextBytes: 8,
 		Profiles: []proxy.Profile{{UserAgentPrefix: "a ", Close: recovery.CloseDangling}, {UserAgentPrefix: "b", Close: recovery.CloseTombstone}},
