@@ -17,7 +17,7 @@ import "time"
 //	range     lowest..highest; one of them may be missing
 //	clamp     what is used for a number out of range: "nearest", or a number;
 //	          without it such a number is an error
-//	kind      what text has to be: address, url, path, directory, redis, token
+//	kind      what text has to be: address, url, path, directory, redis, token, tools
 //	optional  that empty text means something other than "not given"
 //	restart   that a change has no effect before the next start
 //	doc       what it is for, in one line
@@ -29,23 +29,24 @@ type Config struct {
 	Upstreams       map[string]Upstream `key:"upstreams" doc:"The APIs. A request for /NAME/… goes to the one of that name, any other to the default upstream: the first --upstream, else that of DOOMPROXY_UPSTREAM, else the one named default, else the first in the file."`
 	DefaultUpstream string
 
-	Listen      string   `key:"listen" flag:"listen" arg:"ADDRESS" default:"127.0.0.1:3666" kind:"address" restart:"yes" doc:"address for agents"`
-	TLS         TLS      `key:"tls" doc:"HTTPS for agents. The files are read again when they change."`
-	Auth        Auth     `key:"auth" doc:"Who may use the proxy. Each file holds one token; it is read again when it changes."`
-	AdminListen string   `key:"admin_listen" flag:"admin-listen" arg:"ADDRESS" default:"127.0.0.1:3667" kind:"address" optional:"yes" restart:"yes" doc:"address for metrics, health checks and the live page; empty: none"`
-	Admin       Admin    `key:"admin" doc:"Who may see the live page, cancel requests and switch the mode."`
-	Delivery    string   `key:"delivery" flag:"delivery" arg:"DELIVERY" default:"live" words:"live hold" doc:"live sends thinking as it comes, hold once it leads to an answer"`
-	Recovery    Recovery `key:"recovery" doc:"What is done about loops."`
-	Detector    Detector `key:"detector" doc:"Loops that an upstream does not report are looked for in the text itself. What is found counts like a report."`
-	Signals     Signals  `key:"signals" doc:"Which upstreams are asked to report loops."`
-	Splice      Splice   `key:"splice" doc:"How a cut attempt is closed on the client's side: with a tombstone, which is taken out when it comes back, or not at all."`
-	Hold        Hold     `key:"hold" doc:"What clients get that have to wait."`
-	Retry       Retry    `key:"retry" doc:"Which attempts that fail are made again."`
-	Limits      Limits   `key:"limits" doc:"How much, and how long, is too much."`
-	Ledger      Ledger   `key:"ledger" doc:"Where it is remembered what cut attempts sent, so that it does not come back."`
-	Capture     Capture  `key:"capture" doc:"What cut attempts sent can be kept for a look at it with doomproxy scan. That is what models wrote for users, in plain text."`
-	Shutdown    Shutdown `key:"shutdown" doc:"How it ends after the first signal. The second one ends all at once."`
-	Log         Log      `key:"log" doc:"What goes to standard error."`
+	Listen       string       `key:"listen" flag:"listen" arg:"ADDRESS" default:"127.0.0.1:3666" kind:"address" restart:"yes" doc:"address for agents"`
+	TLS          TLS          `key:"tls" doc:"HTTPS for agents. The files are read again when they change."`
+	Auth         Auth         `key:"auth" doc:"Who may use the proxy. Each file holds one token; it is read again when it changes."`
+	AdminListen  string       `key:"admin_listen" flag:"admin-listen" arg:"ADDRESS" default:"127.0.0.1:3667" kind:"address" optional:"yes" restart:"yes" doc:"address for metrics, health checks and the live page; empty: none"`
+	Admin        Admin        `key:"admin" doc:"Who may see the live page, cancel requests and switch the mode."`
+	Delivery     string       `key:"delivery" flag:"delivery" arg:"DELIVERY" default:"live" words:"live hold" doc:"live sends thinking as it comes, hold once it leads to an answer"`
+	Recovery     Recovery     `key:"recovery" doc:"What is done about loops."`
+	Detector     Detector     `key:"detector" doc:"Loops that an upstream does not report are looked for in the text itself. What is found counts like a report."`
+	Stationarity Stationarity `key:"stationarity" doc:"Agents that make the same tool calls again and again, with the same results, are told so at the end of their request."`
+	Signals      Signals      `key:"signals" doc:"Which upstreams are asked to report loops."`
+	Splice       Splice       `key:"splice" doc:"How a cut attempt is closed on the client's side: with a tombstone, which is taken out when it comes back, or not at all."`
+	Hold         Hold         `key:"hold" doc:"What clients get that have to wait."`
+	Retry        Retry        `key:"retry" doc:"Which attempts that fail are made again."`
+	Limits       Limits       `key:"limits" doc:"How much, and how long, is too much."`
+	Ledger       Ledger       `key:"ledger" doc:"Where it is remembered what cut attempts sent, so that it does not come back."`
+	Capture      Capture      `key:"capture" doc:"What cut attempts sent can be kept for a look at it with doomproxy scan. That is what models wrote for users, in plain text."`
+	Shutdown     Shutdown     `key:"shutdown" doc:"How it ends after the first signal. The second one ends all at once."`
+	Log          Log          `key:"log" doc:"What goes to standard error."`
 }
 
 // Upstream is one API.
@@ -105,6 +106,19 @@ type Detector struct {
 	Mode     string   `key:"mode" default:"enforce" words:"enforce observe off" doc:"enforce cuts them as recovery does, observe only counts them, off looks for none"`
 	Channels []string `key:"channels" default:"thinking,response,tool" words:"thinking response tool" doc:"what is watched; only loops in the thinking are ever cut"`
 	Act      []string `key:"act" default:"exact" words:"exact counter saturation" optional:"yes" doc:"which of its parts may cut, the others only warn; docs/detector.md tells what they find"`
+}
+
+// Stationarity is what is done about agents that repeat their tool calls.
+type Stationarity struct {
+	Mode       string   `key:"mode" default:"enforce" words:"enforce observe off" doc:"enforce tells them, observe only counts them, off looks at no conversation"`
+	OnStop     string   `key:"on_stop" default:"nudge" words:"nudge end" doc:"what is done at …_stop: go on telling them, or end their turn without asking the upstream"`
+	Results    string   `key:"results" default:"compare" words:"compare ignore" doc:"compare: a call is the same only if its result is, too, but for times and ids"`
+	TightTools []string `key:"tight_tools" default:"read,read_file,readfile,read_files,read_many_files,fs_read,open_file,view,view_file,view_image,cat,todo,todo_read,todoread,todo_write,todowrite,write_todos,todo_list,update_todo_list,manage_todo_list,update_plan,plan" kind:"tools" doc:"tools that only read or plan, in any case: steps that call no others are tight, all others loose"`
+	TightNudge int      `key:"tight_nudge" default:"4" range:"0..1000" doc:"how often a tight step is made before the agent is told; 0: never"`
+	TightStop  int      `key:"tight_stop" default:"8" range:"0..1000" doc:"how often before its turn may be ended; 0: never"`
+	LooseNudge int      `key:"loose_nudge" default:"8" range:"0..1000" doc:"the same of any other step"`
+	LooseStop  int      `key:"loose_stop" default:"12" range:"0..1000" doc:"likewise"`
+	NoOpStop   int      `key:"no_op_stop" default:"4" range:"0..1000" doc:"the same of a shell command that is just true; it is never told before that"`
 }
 
 // Signals is how reports of loops are come by.

@@ -203,10 +203,12 @@ var exampleAllowed = map[string]string{
 	"upstreams.<name>.ca_file": "", "upstreams.<name>.client_cert": "", "upstreams.<name>.client_key": "",
 	"tls.cert": "", "tls.key": "", "ledger.path": "", "capture.dir": "", "recovery.reminder": "",
 	"recovery.mode": "", "delivery": "",
-	"auth.tokens":     "- {name: laptop, file: /run/secrets/laptop-token}",
-	"splice.profiles": "the first that fits holds; close: tombstone or dangling",
-	"retry.on":        "connect, rate_limit, server, drop, failed_event, empty, idle",
-	"admin.hosts":     "HOST or HOST:PORT",
+	"auth.tokens":       "- {name: laptop, file: /run/secrets/laptop-token}",
+	"splice.profiles":   "the first that fits holds; close: tombstone or dangling",
+	"retry.on":          "connect, rate_limit, server, drop, failed_event, empty, idle",
+	"admin.hosts":       "HOST or HOST:PORT",
+	"detector.channels": "thinking, response, tool", "detector.act": "exact, counter, saturation",
+	"stationarity.tight_tools": "names of tools",
 }
 
 // exampleValue is the default of a key as it stands behind it in a file.
@@ -216,8 +218,14 @@ func exampleValue(f *config.Field, indent string) string {
 		return " " + exampleURL
 	case "auth.tokens", "admin.hosts":
 		return " []"
-	case "retry.on":
+	case "retry.on", "detector.channels", "detector.act":
 		return " [" + strings.ReplaceAll(f.Default, ",", ", ") + "]"
+	case "stationarity.tight_tools":
+		text := ""
+		for line := range wrap("[" + strings.ReplaceAll(f.Default, ",", ", ") + "]") {
+			text += "\n" + indent + "  " + line
+		}
+		return text
 	case "splice.profiles":
 		text := ""
 		for entry := range strings.SplitSeq(f.Default, ",") {

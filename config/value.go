@@ -44,10 +44,13 @@ func newKind(f reflect.StructField) kind {
 	case reflect.TypeFor[bool]():
 		return booleans()
 	case reflect.TypeFor[[]string]():
-		if len(words) == 0 {
-			return hostLists()
+		switch {
+		case len(words) > 0:
+			return wordLists(words)
+		case tag.Get("kind") == "tools":
+			return toolLists()
 		}
-		return wordLists(words)
+		return hostLists()
 	case reflect.TypeFor[[]Token]():
 		return tokenLists()
 	case reflect.TypeFor[[]Profile]():
@@ -171,6 +174,17 @@ func hostLists() kind {
 }
 
 var isHost = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$`)
+
+// toolLists is the kind of a list of tools' names.
+func toolLists() kind {
+	return textLists(
+		noneOf+", or names of tools with commas between", "the name of a tool, without commas and blanks",
+		func(name string) bool { return name != noneOf && isTool.MatchString(name) },
+	)
+}
+
+// isTool fits what APIs allow, and names with the prefix of a server.
+var isTool = regexp.MustCompile(`^[A-Za-z0-9_.:/-]{1,128}$`)
 
 // textLists is the kind of a list of texts; each one is what one is to be.
 func textLists(allowed, one string, check func(string) bool) kind {

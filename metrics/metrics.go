@@ -141,8 +141,8 @@ type Metrics struct {
 	// LedgerEntries counts entries in the ledger, as it was read last.
 	LedgerEntries prometheus.Gauge
 
-	// Stationarity counts requests of agents that repeat the same step. Nothing
-	// finds such requests yet, so it has no series.
+	// Stationarity counts requests of agents that repeat the same step, by what was
+	// done; in the mode observe, by what would have been.
 	// action: nudge, stop. tier: tight, loose, no_op.
 	Stationarity *prometheus.CounterVec
 
@@ -323,6 +323,11 @@ func New(reg prometheus.Registerer, build Build) *Metrics {
 	zero(m.ConfigReloads, "success", "failure", "mode")
 	m.ConfigLastReloadSuccessful.Set(1)
 	zero(m.Incomplete, "max_output_tokens", "content_filter", "other")
+	for _, action := range []string{"nudge", "stop"} {
+		for _, tier := range []string{"tight", "loose", "no_op"} {
+			m.Stationarity.WithLabelValues(action, tier)
+		}
+	}
 	for _, phase := range []string{"waiting", "thinking", "held", "visible", "backoff"} {
 		m.RequestsInFlight.WithLabelValues(phase)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
+	"github.com/doomproxy/doomproxy/stationarity"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -19,7 +20,8 @@ import (
 type attempt struct {
 	kind    string
 	armed   bool          // a loop is cut
-	amended bool          // its request is not just the client's
+	amended bool          // its request tells of a cut
+	nudged  bool          // and that tool calls are repeated
 	silence time.Duration // that ends it
 	cancel  context.CancelFunc
 	body    *outgoing
@@ -55,7 +57,7 @@ var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
 // begin prepares an attempt of the given kind.
 func (x *exchange) begin(kind string) *attempt {
 	x.rec.begins()
-	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, span: noSpan, scanner: scanners.Get().(*sseframe.Scanner)}
+	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, nudged: x.nudge, span: noSpan, scanner: scanners.Get().(*sseframe.Scanner)}
 	a.detection.Channels = x.p.cfg.Detector.Channels
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
@@ -94,14 +96,7 @@ func (x *exchange) send(a *attempt) error {
 	ctx, span := x.rec.traceAttempt(x.r.Context(), a.kind)
 	ctx, cancel := context.WithCancel(ctx)
 	a.span, a.cancel = span, cancel
-	text, encoded := x.req.first()
-	switch {
-	case x.plain:
-	case x.whole != nil:
-		text, encoded = askForStream(x.replay.Amend(x.req.body)), false
-	case a.amended:
-		text, encoded = x.replay.Amend(x.req.body), false
-	}
+	text, encoded := x.text(a)
 	a.body = newOutgoing(text, &x.p.state.memory)
 	// Without GetBody net/http cannot send the request again behind our back.
 	r := &http.Request{
@@ -115,7 +110,7 @@ func (x *exchange) send(a *attempt) error {
 	if x.renamed {
 		r.Header.Del("Idempotency-Key")
 	}
-	if x.req.changed || a.amended || x.whole != nil && !x.plain {
+	if x.req.changed || a.amended || a.nudged || x.whole != nil && !x.plain {
 		removeDigests(r.Header)
 	}
 	start := time.Now()
@@ -134,6 +129,26 @@ func (x *exchange) send(a *attempt) error {
 	a.scanner.MaxFrame = x.p.cfg.MaxFrame
 	a.scanner.Reset(resp.Body)
 	return nil
+}
+
+// text returns the attempt's body, and whether it is encoded as the client's
+// headers say. What is added to the client's input comes last in it.
+func (x *exchange) text(a *attempt) (body string, encoded bool) {
+	whole := x.whole != nil && !x.plain
+	body, encoded = x.req.first()
+	if whole || a.amended && !x.plain || a.nudged {
+		body, encoded = x.req.body, false
+	}
+	if a.amended && !x.plain {
+		body = x.replay.Amend(body)
+	}
+	if a.nudged {
+		body = stationarity.Nudge(body, x.req.repeated)
+	}
+	if whole {
+		body = askForStream(body)
+	}
+	return body, encoded
 }
 
 // silence returns how long the attempt may send nothing.
@@ -168,6 +183,8 @@ func (x *exchange) serve(a *attempt) verdict {
 		return x.refusal(a)
 	case x.namesMissing(a):
 		return verdictMissing
+	case a.nudged && refusesContent(status):
+		return x.refusal(a)
 	case x.whole != nil && !x.plain && (refusesStream(status) || named && status == http.StatusOK):
 		return verdictNoStream
 	case x.req.protection == protected && x.req.stream && status == http.StatusOK && !named:

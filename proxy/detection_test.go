@@ -141,8 +141,8 @@ func TestLocalLoopsThatAreNotCut(t *testing.T) {
 		change   func(*proxy.Config)
 		scenario simulate.Scenario
 		headers  []string
-		signals  string   // what they are at best
-		observed float64  // attempts that would have been cut
+		signals  string  // what they are at best
+		observed float64 // attempts that would have been cut
 	}{
 		{"in the answer", nil, finite("response", phrase), nil, warned, 0},
 		{"in a call", nil, finite("tool", phrase), nil, warned, 0},

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
+	"github.com/doomproxy/doomproxy/stationarity"
 	"github.com/tidwall/gjson"
 	"go.opentelemetry.io/otel/attribute"
 )
@@ -66,9 +67,11 @@ type exchange struct {
 	renamed bool    // the client's idempotency key is not that of the next attempt
 	unpaced int     // bytes written since rec.pace was extended
 
-	redone bool  // a stream was discarded: what comes now stands in its place
-	kept   *kept // of the current attempt, if that is asked for
-	drill  bool  // one cut is to be made without a report
+	redone   bool  // a stream was discarded: what comes now stands in its place
+	kept     *kept // of the current attempt, if that is asked for
+	drill    bool  // one cut is to be made without a report
+	nudge    bool  // attempts tell the agent's model that tool calls are repeated
+	unnudged bool  // no more, since the upstream refused that
 
 	// How the client is sent the answer: live, unless one of these says
 	// otherwise.
@@ -122,6 +125,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 		history: history{p: p},
 	}
 	x.drill = p.cfg.Drill && strings.EqualFold(r.Header.Get(headerDrill), "cut")
+	x.nudge = req.action == stationarity.ActionNudge
 	x.view = x.newView()
 	if !req.stream {
 		x.whole = &whole{memory: &p.state.memory}
@@ -252,6 +256,9 @@ func (x *exchange) accepted() {
 	if x.whole != nil && !x.started {
 		x.answerWhole()
 	}
+	if x.unnudged && x.rec.status == http.StatusOK {
+		x.p.state.nudgeless.remember(x.p.lesson(x.req.model))
+	}
 	switch {
 	case x.acceptedAfterBudget:
 		x.rec.end(outcomeAcceptedAfterBudget, nil)
@@ -316,14 +323,18 @@ func (x *exchange) splice(comment string) {
 // stepDown prepares another attempt after the upstream refused this one, and
 // reports whether there is one to make.
 func (x *exchange) stepDown(a *attempt, v verdict) bool {
-	if v == verdictRefused {
+	if v == verdictRefused && a.amended {
 		x.p.cfg.Metrics.Replay.WithLabelValues("refused_by_upstream").Inc()
 		if x.replay.Holds() && a.failure.namesReasoning() {
 			x.p.state.refusals.remember(x.p.lesson(x.req.model))
 		}
-		if !x.replay.StepDown() {
+	}
+	if v == verdictRefused {
+		x.unnudged, x.nudge = x.unnudged || a.nudged && !a.amended, false
+		if !x.replay.StepDown() && !a.nudged {
 			return false
 		}
+		x.renamed = true
 	}
 	x.ladder++
 	if a.stream { // refused in it

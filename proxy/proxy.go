@@ -8,6 +8,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/metrics"
 	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/stationarity"
 	"github.com/go-chi/chi/v5"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -95,6 +97,7 @@ type Config struct {
 
 	Mode          Mode
 	Detector      Detector
+	Stationarity  Stationarity
 	ClientOptIn   OptIn
 	SignalHeaders SignalHeaders
 
@@ -202,6 +205,8 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	cfg.Mode = orDefault(cfg.Mode, ModeEnforce)
 	cfg.Detector.Mode = orDefault(cfg.Detector.Mode, ModeEnforce)
+	cfg.Stationarity.Mode = orDefault(cfg.Stationarity.Mode, ModeEnforce)
+	cfg.Stationarity.Injected = append(slices.Clip(cfg.Stationarity.Injected), cmp.Or(cfg.Reminder, recovery.DefaultReminder))
 	cfg.ClientOptIn = orDefault(cfg.ClientOptIn, OptInDefer)
 	cfg.SignalHeaders = orDefault(cfg.SignalHeaders, SignalHeadersAuto)
 	cfg.UpstreamName = orDefault(cfg.UpstreamName, "default")
@@ -331,6 +336,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.state.known(ctx, rec.live, req.fingerprint)
 	if req.read && p.state.isCancelled(req.fingerprint) {
 		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")
+		return
+	}
+	rec.repeats(req.repeated)
+	if req.action == stationarity.ActionStop {
+		p.endTurn(w, r, rec, req)
 		return
 	}
 	switch req.protection {

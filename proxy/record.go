@@ -114,6 +114,7 @@ type record struct {
 	discarded int64 // bytes of cut attempts
 	labels    []string
 	loops     []string // that were found on this side, in numbers
+	repeated  string   // tool calls in the request, and what is done about them
 	frames    [recovery.Actions]int
 	err       error // why the outcome is no better, if there is a cause to tell
 }
@@ -332,6 +333,9 @@ func (rec *record) finish() {
 		slog.Any("signals", rec.labels),
 		slog.Int64("bytes", rec.bytes),
 		slog.Float64("seconds", took.Seconds()),
+	}
+	if rec.repeated != "" {
+		attrs = append(attrs, slog.String("stationarity", rec.repeated))
 	}
 	if len(rec.loops) > 0 {
 		attrs = append(attrs, slog.Any("loops", rec.loops))

@@ -79,7 +79,7 @@ func (x *exchange) refusal(a *attempt) verdict {
 		err:     &statusError{status},
 	}
 	switch {
-	case err != nil, !a.amended:
+	case err != nil, !a.amended && !a.nudged:
 		return x.verdict(verdictFailed)
 	case status == http.StatusConflict || status == http.StatusLocked || isLockedCode(a.failure.code):
 		return x.verdict(verdictLocked)
@@ -122,7 +122,7 @@ func refusesContent(status int) bool {
 // attempt but for lifecycle events, says that the upstream does not want the
 // request.
 func (x *exchange) refusedInBand(a *attempt, ev *recovery.Event) verdict {
-	if !a.amended || a.spoke || ev.Class != recovery.ClassError && ev.Type != "response.failed" {
+	if !a.amended && !a.nudged || a.spoke || ev.Class != recovery.ClassError && ev.Type != "response.failed" {
 		return verdictNone
 	}
 	code, message := ev.Failure()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/stationarity"
 	"github.com/tidwall/gjson"
 )
 
@@ -52,6 +53,9 @@ type request struct {
 	previous   bool // it has a previous_response_id
 
 	fingerprint uint64 // tells it apart; 0 if its body was not read
+
+	repeated stationarity.Finding // by the agent, in its conversation
+	action   stationarity.Action  // what is done about that
 
 	memory *allowance
 	taken  int // of memory, for body and wire
@@ -175,6 +179,7 @@ func (p *Proxy) classify(r *http.Request, req *request) {
 	req.turnStart = f.turnStart
 	req.previous = f.previous
 	req.stream = f.stream
+	defer p.repeats(r, req, f.input)
 	mode := p.mode(r)
 	switch {
 	case mode == ModeOff:

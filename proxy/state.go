@@ -26,6 +26,7 @@ type State struct {
 	protected  atomic.Int64 // requests that run
 	refusals   lessons      // models that refuse replayed reasoning
 	streamless lessons      // models that refuse to stream
+	nudgeless  lessons      // models that refuse a nudge
 	complained atomic.Int64 // when an error of the ledger was logged last, in seconds
 	keeper     keeper
 
@@ -50,6 +51,9 @@ type Running struct {
 	Age        float64  `json:"age"`     // in seconds
 	Frames     int64    `json:"frames"`  // received, as of the last write to the client
 	Signals    []string `json:"signals"` // labels of loop reports, reduced to harmless characters
+	// Repeated says what is done about an agent that repeats its tool calls, and
+	// why; empty if it does not.
+	Repeated string `json:"repeated,omitempty"`
 }
 
 // Recovery is a request that ended after a confident loop report.
@@ -189,12 +193,13 @@ type Guard string
 
 // The guards.
 const (
-	GuardRecovery Guard = "recovery" // Config.Mode
-	GuardDetector Guard = "detector" // Config.Detector.Mode
+	GuardRecovery     Guard = "recovery"     // Config.Mode
+	GuardDetector     Guard = "detector"     // Config.Detector.Mode
+	GuardStationarity Guard = "stationarity" // Config.Stationarity.Mode
 )
 
 // Guards returns all of them.
-func Guards() []Guard { return []Guard{GuardRecovery, GuardDetector} }
+func Guards() []Guard { return []Guard{GuardRecovery, GuardDetector, GuardStationarity} }
 
 // SetMode puts a mode in the place of a guard's configured ones. An empty one
 // lets these hold again.

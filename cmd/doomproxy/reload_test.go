@@ -435,7 +435,16 @@ func TestReloadOfLogLevel(t *testing.T) {
 	}
 	w.change(t, strings.Replace(good, "error", "info", 1))
 	get(t, w.base(t)+"/models")
-	wantText(t, w.stderr.String(), "level=INFO msg=request")
+	// The record is written when the client has its answer, or a moment later.
+	tick, late := time.NewTicker(time.Millisecond), time.After(5*time.Second)
+	defer tick.Stop()
+	for !strings.Contains(w.stderr.String(), "level=INFO msg=request") {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("got no record of the request in:\n%s", w.stderr.String())
+		}
+	}
 }
 
 // A mode that an operator chose holds until the configured one changes.

@@ -9,6 +9,7 @@ import (
 	"github.com/doomproxy/doomproxy/detect"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/stationarity"
 )
 
 // proxyConfigs returns what the configuration says about the proxies of all
@@ -45,6 +46,7 @@ func proxyConfig(c *config.Config) proxy.Config {
 	return proxy.Config{
 		Mode:                     proxy.Mode(c.Recovery.Mode),
 		Detector:                 detector(c.Detector),
+		Stationarity:             repetition(c.Stationarity),
 		ClientOptIn:              proxy.OptIn(c.Recovery.ClientOptIn),
 		SignalHeaders:            proxy.SignalHeaders(c.Signals.Headers),
 		WindowTokens:             c.Recovery.WindowTokens,
@@ -79,8 +81,9 @@ func proxyConfig(c *config.Config) proxy.Config {
 // modes are those of all guards.
 func modes(c *config.Config) map[proxy.Guard]proxy.Mode {
 	return map[proxy.Guard]proxy.Mode{
-		proxy.GuardRecovery: proxy.Mode(c.Recovery.Mode),
-		proxy.GuardDetector: proxy.Mode(c.Detector.Mode),
+		proxy.GuardRecovery:     proxy.Mode(c.Recovery.Mode),
+		proxy.GuardDetector:     proxy.Mode(c.Detector.Mode),
+		proxy.GuardStationarity: proxy.Mode(c.Stationarity.Mode),
 	}
 }
 
@@ -98,6 +101,34 @@ func detector(d config.Detector) proxy.Detector {
 		}
 	}
 	return p
+}
+
+// repetition is what is done about agents that repeat their tool calls.
+func repetition(c config.Stationarity) proxy.Stationarity {
+	p := proxy.Stationarity{Mode: proxy.Mode(c.Mode), Config: stationarity.Config{
+		TightTools: c.TightTools,
+		Tight:      stationarity.Thresholds{Nudge: count(c.TightNudge), Stop: count(c.TightStop)},
+		Loose:      stationarity.Thresholds{Nudge: count(c.LooseNudge), Stop: count(c.LooseStop)},
+		NoOp:       stationarity.Thresholds{Stop: count(c.NoOpStop)},
+	}}
+	if p.TightTools == nil {
+		p.TightTools = []string{} // nil would mean the defaults
+	}
+	if c.Results == "ignore" {
+		p.Results = stationarity.ResultsIgnore
+	}
+	if c.OnStop == "end" {
+		p.OnStop = stationarity.OnStopEnd
+	}
+	return p
+}
+
+// count is a threshold, which in package stationarity is the default if it is zero.
+func count(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
 }
 
 // profiles are not nil, for that would mean the defaults.

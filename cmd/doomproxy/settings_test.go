@@ -14,6 +14,7 @@ import (
 	"github.com/doomproxy/doomproxy/ledger"
 	"github.com/doomproxy/doomproxy/proxy"
 	"github.com/doomproxy/doomproxy/recovery"
+	"github.com/doomproxy/doomproxy/stationarity"
 )
 
 // file writes a file and returns its path.
@@ -44,6 +45,10 @@ func TestDefaultsAreThoseOfThePackages(t *testing.T) {
 		Mode: proxy.ModeEnforce, Detector: proxy.Detector{
 			Mode: proxy.ModeEnforce, Channels: []detect.Channel{detect.Thinking, detect.Response, detect.Tool}, Act: detect.Exact,
 		},
+		Stationarity: proxy.Stationarity{Mode: proxy.ModeEnforce, Config: stationarity.Config{
+			TightTools: stationarity.DefaultTightTools(),
+			Tight:      stationarity.Thresholds{Nudge: 4, Stop: 8}, Loose: stationarity.Thresholds{Nudge: 8, Stop: 12}, NoOp: stationarity.Thresholds{Stop: 4},
+		}},
 		ClientOptIn: proxy.OptInDefer, SignalHeaders: proxy.SignalHeadersAuto,
 		WindowTokens: proxy.DefaultWindowTokens, ExactRepetitionMinTokens: proxy.DefaultExactRepetitionMinTokens,
 		Policy:         recovery.Policy{MaxThreshold: recovery.DefaultMaxThreshold, MaxRetries: recovery.DefaultMaxRetries},
@@ -77,6 +82,7 @@ func TestWordsAreThoseOfTheProxy(t *testing.T) {
 		"recovery.non_streaming":   {string(proxy.NonStreamingProtect), string(proxy.NonStreamingPassthrough)},
 		"recovery.client_opt_in":   {string(proxy.OptInDefer), string(proxy.OptInOwn)},
 		"detector.mode":            {string(proxy.ModeEnforce), string(proxy.ModeObserve), string(proxy.ModeOff)},
+		"stationarity.mode":        {string(proxy.ModeEnforce), string(proxy.ModeObserve), string(proxy.ModeOff)},
 		"signals.headers":          {string(proxy.SignalHeadersAuto), string(proxy.SignalHeadersAlways), string(proxy.SignalHeadersNever)},
 		"upstreams.<name>.signals": {string(proxy.SignalHeadersAuto), string(proxy.SignalHeadersAlways), string(proxy.SignalHeadersNever)},
 		"retry.backoff":            {string(proxy.BackoffExponential), string(proxy.BackoffLinear), string(proxy.BackoffFixed)},
@@ -118,6 +124,7 @@ recovery:
   reminder: text
   replay: {reasoning_bytes: 7, text_bytes: 8}
   drill: true
+stationarity: {mode: observe, on_stop: end, results: ignore, tight_tools: [a, b], tight_nudge: 3, tight_stop: 0, loose_nudge: 0, loose_stop: 5, no_op_stop: 6}
 detector: {mode: observe, channels: [tool, thinking], act: [counter, exact]}
 signals: {headers: never}
 splice:
@@ -136,7 +143,10 @@ capture: {dir: /d, max_bytes: 19}
 	common := proxy.Config{
 		Mode: proxy.ModeObserve, Detector: proxy.Detector{
 			Mode: proxy.ModeObserve, Channels: []detect.Channel{detect.Thinking, detect.Tool}, Act: detect.Exact | detect.Counter,
-		}, ClientOptIn: proxy.OptInOwn, SignalHeaders: proxy.SignalHeadersNever,
+		}, Stationarity: proxy.Stationarity{Mode: proxy.ModeObserve, Config: stationarity.Config{
+			TightTools: []string{"a", "b"}, OnStop: stationarity.OnStopEnd, Results: stationarity.ResultsIgnore,
+			Tight: stationarity.Thresholds{Nudge: 3, Stop: -1}, Loose: stationarity.Thresholds{Nudge: -1, Stop: 5}, NoOp: stationarity.Thresholds{Stop: 6},
+		}}, ClientOptIn: proxy.OptInOwn, SignalHeaders: proxy.SignalHeadersNever,
 		WindowTokens: 555, ExactRepetitionMinTokens: 66,
 		Policy: recovery.Policy{MaxThreshold: 3, MaxRetries: 4}, Reminder: "text", ReasoningBytes: 7, TextBytes: 8,
 		Profiles: []proxy.Profile{{UserAgentPrefix: "a ", Close: recovery.CloseDangling}, {UserAgentPrefix: "b", Close: recovery.CloseTombstone}},
