@@ -65,9 +65,11 @@ func inProcessWith(tb testing.TB, change func(*proxy.Config), answer func(*http.
 	return p
 }
 
-func ask(h http.Handler) int {
+func ask(h http.Handler) int { return askWith(h, streamBody) }
+
+func askWith(h http.Handler, body string) int {
 	s := &sink{header: http.Header{}}
-	h.ServeHTTP(s, httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/v1/responses", strings.NewReader(streamBody)))
+	h.ServeHTTP(s, httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/v1/responses", strings.NewReader(body)))
 	return s.n
 }
 
