@@ -36,12 +36,12 @@ type Server struct {
 	// State is what the live page shows and changes. Nil: there is no page and
 	// nothing below /debug/.
 	State *proxy.State
-	// Mode returns the mode of the configuration in use, which holds while State
-	// has no other. Nil: proxy.ModeEnforce.
-	Mode func() proxy.Mode
-	// OnMode is told of each switch of the mode, to count it; "" is a switch back
-	// to the configured one. Nil: nobody is.
-	OnMode func(proxy.Mode)
+	// Mode returns the mode that a guard has in the configuration in use. It holds
+	// while State has no other. Nil: proxy.ModeEnforce.
+	Mode func(proxy.Guard) proxy.Mode
+	// OnMode is told of each switch of a guard's mode, to count it; "" is a switch
+	// back to the configured one. Nil: nobody is.
+	OnMode func(proxy.Guard, proxy.Mode)
 
 	// Token is needed for all but /metrics, /healthz and /readyz: as a bearer
 	// token, or as the password of HTTP Basic with any user name, for which a
@@ -77,14 +77,15 @@ const (
 //	/readyz           200 "ready" or 503 "not ready"; with ?upstream=1 the upstreams
 //	                  have to be reached, too
 //	/                 the live page
-//	/debug/requests   JSON: running requests, the last recoveries, the mode
+//	/debug/requests   JSON: running requests, the last recoveries, the modes
 //
 // Each takes GET and HEAD; other methods get 405. Two take POST, from programs
 // and from the page itself, but from no other origin's:
 //
 //	/debug/requests/{id}/cancel   drops a running request: 204, or 404
 //	/debug/mode                   {"recovery":"enforce"}, "observe" or "off"; "" for
-//	                              what is configured: 204
+//	                              what is configured; also "detector" and
+//	                              "stationarity", several at a time: 204
 //
 // Errors below /debug/ are JSON objects of the shape that the API's errors have.
 func (s *Server) Handler() http.Handler {

@@ -111,6 +111,7 @@ type shown struct {
 	Mode       string           `json:"mode"`
 	Configured string           `json:"mode_configured"`
 	Switched   bool             `json:"mode_switched"`
+	Modes      []guardMode      `json:"modes"`
 	Running    []map[string]any `json:"running"`
 	Recoveries []map[string]any `json:"recoveries"`
 }
@@ -292,9 +293,9 @@ func wantError(t *testing.T, got answer, status int, code string) {
 }
 
 func TestMode(t *testing.T) {
-	told := make(chan proxy.Mode, 1)
+	told := make(chan string, 1)
 	r := newRig(t, func(s *admin.Server) {
-		s.OnMode = func(m proxy.Mode) { told <- m }
+		s.OnMode = func(g proxy.Guard, m proxy.Mode) { told <- string(g) + " " + string(m) }
 	}, simulate.Scenario{Limit: 5, End: simulate.EndHang})
 	for _, c := range []struct {
 		set        string
@@ -312,7 +313,7 @@ func TestMode(t *testing.T) {
 		}
 		select {
 		case got := <-told:
-			if string(got) != c.set {
+			if got != "recovery "+c.set {
 				t.Errorf("%q: OnMode got %q", c.set, got)
 			}
 		default:
@@ -329,11 +330,19 @@ func TestMode(t *testing.T) {
 		resp.Body.Close()
 		r.eventually("over", func(s shown) bool { return len(s.Running) == 0 })
 	}
-	for _, text := range []string{"mode=observe", "mode=off", "mode=enforce", "configured"} {
+	for _, text := range []string{"guard=recovery mode=observe", "mode=off", "mode=enforce", "configured"} {
 		if !strings.Contains(r.log.String(), text) {
 			t.Errorf("got the log %q, want %q in it", r.log, text)
 		}
 	}
+}
+
+// guardMode is the mode of a guard, as it is shown.
+type guardMode struct {
+	Guard      string `json:"guard"`
+	Mode       string `json:"mode"`
+	Configured string `json:"configured"`
+	Switched   bool   `json:"switched"`
 }
 
 // A switch leaves what runs as it is.
@@ -349,24 +358,53 @@ func TestModeOfRunning(t *testing.T) {
 
 func TestConfiguredMode(t *testing.T) {
 	r := newRig(t, func(s *admin.Server) {
-		s.Mode = func() proxy.Mode { return proxy.ModeObserve }
+		s.Mode = func(g proxy.Guard) proxy.Mode {
+			if g == proxy.GuardStationarity {
+				return proxy.ModeOff
+			}
+			return proxy.ModeObserve
+		}
 	}, simulate.Scenario{})
 	if s, _ := r.shown(); s.Mode != "observe" || s.Configured != "observe" || s.Switched {
 		t.Errorf("got %+v, want observe as configured", s)
 	}
-	r.state.SetMode(proxy.ModeEnforce)
-	if s, _ := r.shown(); s.Mode != "enforce" || s.Configured != "observe" || !s.Switched {
+	r.state.SetMode(proxy.GuardRecovery, proxy.ModeEnforce)
+	s, _ := r.shown()
+	if s.Mode != "enforce" || s.Configured != "observe" || !s.Switched {
 		t.Errorf("got %+v, want enforce, switched from observe", s)
+	}
+	want := []guardMode{{"recovery", "enforce", "observe", true}, {"detector", "observe", "observe", false}, {"stationarity", "off", "off", false}}
+	if !slices.Equal(s.Modes, want) {
+		t.Errorf("got the modes %+v, want %+v", s.Modes, want)
+	}
+}
+
+// Several guards are switched at a time, or none of them.
+func TestModesOfGuards(t *testing.T) {
+	var told []string
+	r := newRig(t, func(s *admin.Server) {
+		s.OnMode = func(g proxy.Guard, m proxy.Mode) { told = append(told, string(g)+" "+string(m)) }
+	}, simulate.Scenario{})
+	send(t, r.admin, http.MethodPost, "/debug/mode", `{"stationarity":"observe","detector":"off"}`)
+	s, _ := r.shown()
+	want := []guardMode{{"recovery", "enforce", "enforce", false}, {"detector", "off", "enforce", true}, {"stationarity", "observe", "enforce", true}}
+	if !slices.Equal(s.Modes, want) || !slices.Equal(told, []string{"detector off", "stationarity observe"}) {
+		t.Errorf("got the modes %+v, and told was %q, want %+v", s.Modes, told, want)
+	}
+	got := send(t, r.admin, http.MethodPost, "/debug/mode", `{"detector":"","stationarity":"none"}`)
+	wantError(t, got, http.StatusBadRequest, "invalid_mode")
+	if s, _ := r.shown(); !slices.Equal(s.Modes, want) {
+		t.Errorf("got the modes %+v behind a request that was refused, want %+v", s.Modes, want)
 	}
 }
 
 func TestModeErrors(t *testing.T) {
 	r := newRig(t, func(s *admin.Server) {
-		s.OnMode = func(m proxy.Mode) { t.Errorf("OnMode got %q", m) }
+		s.OnMode = func(_ proxy.Guard, m proxy.Mode) { t.Errorf("OnMode got %q", m) }
 	}, simulate.Scenario{})
 	for _, body := range []string{
 		``, `{}`, `{"recovery":null}`, `{"recovery":"on"}`, `{"recovery":"Enforce"}`, `{"recovery":1}`, `"off"`, `[]`, `{"recovery":"off"`,
-		`{"mode":"off"}`, `{"recovery":"off","detector":"off"}`, `{"recovery":"off"}{}`, `recovery=off`,
+		`{"mode":"off"}`, `{"recovery":"off","other":"off"}`, `{"recovery":"off","detector":null}`, `{"recovery":"off"}{}`, `recovery=off`,
 		`{"recovery":"` + strings.Repeat("x", 5000) + `"}`, strings.Repeat(" ", 5000) + `{"recovery":"off"}`,
 	} {
 		got := send(t, r.admin, http.MethodPost, "/debug/mode", body)
@@ -380,7 +418,7 @@ func TestModeErrors(t *testing.T) {
 			t.Errorf("%.40q: the answer has %d bytes", body, len(got.body))
 		}
 	}
-	if got := r.state.Mode(); got != "" {
+	if got := r.state.Mode(proxy.GuardRecovery); got != "" {
 		t.Errorf("the mode is %q", got)
 	}
 }

@@ -189,8 +189,8 @@ func TestExposed(t *testing.T) {
 			t.Errorf("%s: got %d %q, want 403 and what to set", path, got.status, got.body)
 		}
 	}
-	if got := send(t, srv, http.MethodPost, "/debug/mode", `{"recovery":"off"}`); got.status != http.StatusForbidden || state.Mode() != "" {
-		t.Errorf("POST: status %d, mode %q, want 403 and no change", got.status, state.Mode())
+	if got := send(t, srv, http.MethodPost, "/debug/mode", `{"recovery":"off"}`); got.status != http.StatusForbidden || state.Mode(proxy.GuardRecovery) != "" {
+		t.Errorf("POST: status %d, mode %q, want 403 and no change", got.status, state.Mode(proxy.GuardRecovery))
 	}
 	for _, path := range openPaths {
 		if got := send(t, srv, http.MethodGet, path, ""); got.status != http.StatusOK {
@@ -257,10 +257,10 @@ func TestCrossOrigin(t *testing.T) {
 			if mode.status != want || cancel.status != wantCancel {
 				t.Errorf("got %d for the mode and %d for a cancel, want %d and %d", mode.status, cancel.status, want, wantCancel)
 			}
-			if got := state.Mode(); got != wantMode {
+			if got := state.Mode(proxy.GuardRecovery); got != wantMode {
 				t.Errorf("the mode is %q, want %q", got, wantMode)
 			}
-			state.SetMode("")
+			state.SetMode(proxy.GuardRecovery, "")
 			if c.status != 0 && !strings.Contains(mode.body, `"type":"proxy_error"`) {
 				t.Errorf("got %q, want an error of the API's shape", mode.body)
 			}

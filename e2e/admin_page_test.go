@@ -287,25 +287,32 @@ func TestAdminPageMode(t *testing.T) {
 	b := newBrowser(t)
 	b.do(t, chromedp.Navigate(r.admin+"/"))
 	pressed := func(mode string) string {
-		return fmt.Sprintf(`[...document.querySelectorAll("#mode [aria-pressed=true]")].map((e) => e.dataset.mode).join() === %q`, mode)
+		return fmt.Sprintf(`[...document.querySelectorAll("[data-guard=recovery] [aria-pressed=true]")].map((e) => e.dataset.mode).join() === %q`, mode)
 	}
 	b.sees(t, pressed("enforce"))
-	b.click(t, "[data-mode=observe]")
+	b.click(t, "[data-guard=recovery] [data-mode=observe]")
 	b.sees(t, `document.getElementById("ask").open`)
 	b.click(t, "#ask-no")
 	b.sees(t, `!document.getElementById("ask").open && `+pressed("enforce"))
-	b.click(t, "[data-mode=observe]")
+	b.click(t, "[data-guard=recovery] [data-mode=observe]")
 	b.click(t, "#ask-yes")
 	b.sees(t, pressed("observe")+` && document.getElementById("mode-text").textContent.includes("configured is enforce")`)
 	r.ask(t, question("m"))
 	r.open(t)
 	b.sees(t, inGroup("thinking", "observed"))
-	b.click(t, "[data-mode=enforce]")
+	b.click(t, "[data-guard=recovery] [data-mode=enforce]")
 	b.click(t, "#ask-yes")
 	b.sees(t, pressed("enforce")+` && !document.getElementById("mode-text").textContent.includes("configured")`)
 	b.sees(t, inGroup("thinking", "observed")) // it keeps what it began with
-	if n := r.metrics(t).sum("doomproxy_config_reloads_total", `result="mode"`); n != 2 {
-		t.Errorf("%v switches were counted, want 2", n)
+	b.click(t, "[data-guard=detector] [data-mode=off]")
+	b.click(t, "#ask-yes")
+	b.sees(t, `document.querySelector("[data-guard=detector] [aria-pressed=true]").dataset.mode === "off" && `+pressed("enforce"))
+	b.sees(t, `document.querySelector("[data-guard=detector] p").textContent.includes("Only loops that the upstream reports")`)
+	if state := string(fetch(t, http.MethodGet, r.admin+"/debug/requests", nil)); !strings.Contains(state, `{"guard":"detector","mode":"off","configured":"enforce","switched":true}`) {
+		t.Errorf("the modes are not as the page shows them: %s", state)
+	}
+	if n := r.metrics(t).sum("doomproxy_config_reloads_total", `result="mode"`); n != 3 {
+		t.Errorf("%v switches were counted, want 3", n)
 	}
 	b.wantCalm(t, r.admin)
 }

@@ -21,11 +21,32 @@ const PHASES = {
   visible: "the client sees the answer",
 };
 
+// What the modes of each guard mean.
 const MODES = {
-  enforce: "Loops are cut, and the request is asked again.",
-  observe: "Loops are counted but not cut: agents get them whole.",
-  off: "No request is protected: nothing is looked into.",
+  recovery: {
+    enforce: "Loops are cut, and the request is asked again.",
+    observe: "Loops are counted but not cut: agents get them whole.",
+    off: "No request is protected: nothing is looked into.",
+  },
+  detector: {
+    enforce: "Loops that the upstream does not report are found here, and cut.",
+    observe: "Loops that the upstream does not report are found here, and only counted.",
+    off: "Only loops that the upstream reports are cut.",
+  },
+  stationarity: {
+    enforce: "An agent that makes the same tool call again and again is told so.",
+    observe: "An agent that makes the same tool call again and again is only counted.",
+    off: "Tool calls that repeat are not looked for.",
+  },
 };
+
+// What a guard is called where its mode is spoken of.
+const GUARDS = { recovery: "the mode", detector: "the detector", stationarity: "the look at tool calls" };
+
+const ACTIONS = { nudge: "told", stop: "stopped" };
+
+// Who had an attempt cut, if not the upstream.
+const SOURCES = { local: "found here", drill: "drills" };
 
 const OUTCOMES = { recovered: "good", late: "warn", accepted_after_budget: "warn", gave_up: "bad" };
 
@@ -166,6 +187,7 @@ const tiles = {
   discarded: new Tile("discarded", "Discarded with them"),
   retries: new Tile("retries", "Retries after failures"),
   unprotected: new Tile("unprotected", "Unprotected requests"),
+  repeated: new Tile("repeated", "Repeated tool calls"),
 };
 
 const parts = (list) => list.map(([label, n]) => [words(label), number(n)]);
@@ -182,6 +204,7 @@ function showCounters(m) {
   const cuts = m.sum("doomproxy_doom_aborts_total", { mode: "enforce" });
   const observed = m.sum("doomproxy_doom_aborts_total", { mode: "observe" });
   const kinds = parts(m.by("doomproxy_doom_aborts_total", "kind", { mode: "enforce" }));
+  kinds.push(...parts(m.by("doomproxy_doom_aborts_total", "source", { mode: "enforce" }).filter(([source]) => source !== "upstream")).map(([source, n]) => [SOURCES[source] ?? source, n]));
   if (observed > 0) kinds.push(["would have been cut", number(observed)]);
   tiles.cuts.show(cuts, count(cuts), "", kinds);
 
@@ -200,6 +223,9 @@ function showCounters(m) {
 
   const unprotected = m.sum("doomproxy_unprotected_total");
   tiles.unprotected.show(unprotected, count(unprotected), "", parts(m.by("doomproxy_unprotected_total", "reason")));
+
+  const repeated = m.sum("doomproxy_stationarity_total");
+  tiles.repeated.show(repeated, count(repeated), "", m.by("doomproxy_stationarity_total", "action").map(([action, n]) => [ACTIONS[action] ?? action, number(n)]));
 
   const started = m.sum("process_start_time_seconds");
   write($("uptime"), started > 0 ? ago(started) : "");
@@ -404,7 +430,7 @@ function showRunning(running, live) {
     write(r.attempt, count(request.attempt));
     write(r.age, duration(request.age));
     write(r.frames, count(request.frames));
-    labels(r.signals, request.signals);
+    labels(r.signals, request.repeated ? [...request.signals, `calls: ${request.repeated}`] : request.signals);
     const pending = cancelling.has(request.id);
     write(r.button, pending ? "Cancelling…" : "Cancel");
     r.button.setAttribute("aria-label", `${pending ? "Cancelling" : "Cancel"} request ${shortID(request.id)}`);
@@ -501,40 +527,52 @@ function makeRecovery(request) {
 
 let snapshot = null; // the last answer of /debug/requests
 
-function showMode({ mode, mode_configured: configured, mode_switched: switched }, live) {
-  $("mode").classList.toggle("unprotected", mode !== "enforce");
-  let text = MODES[mode] ?? "";
-  if (switched) text += ` Switched here, until it is switched back or the proxy restarts; configured is ${configured}.`;
-  write($("mode-text"), text);
-  for (const button of document.querySelectorAll("#mode button")) {
-    button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
-    button.disabled = !live;
+const guards = new Map([...document.querySelectorAll("#mode .guard")].map((e) => [e.dataset.guard, e]));
+
+for (const [guard, e] of guards) {
+  for (const mode of Object.keys(MODES[guard])) {
+    const button = element("button", { type: "button", "data-mode": mode, "aria-pressed": "false", disabled: "" }, mode);
+    button.addEventListener("click", () => switchMode(guard, mode));
+    e.querySelector(".choice").append(button);
   }
 }
 
-async function switchMode(mode) {
-  if (!snapshot || mode === snapshot.mode) return;
-  const back = mode === snapshot.mode_configured;
+function showModes({ modes }, live) {
+  for (const { guard, mode, configured, switched } of modes) {
+    const e = guards.get(guard);
+    if (!e) continue;
+    e.classList.toggle("unprotected", mode !== "enforce");
+    let text = MODES[guard][mode] ?? "";
+    if (switched) text += ` Switched here, until it is switched back or the proxy restarts; configured is ${configured}.`;
+    write(e.querySelector("p"), text);
+    for (const button of e.querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
+      button.disabled = !live;
+    }
+  }
+  $("mode").classList.toggle("unprotected", modes[0].mode !== "enforce");
+}
+
+async function switchMode(guard, mode) {
+  const now = snapshot?.modes.find((m) => m.guard === guard);
+  if (!now || mode === now.mode) return;
+  const back = mode === now.configured;
   const yes = await ask({
-    title: `Switch to ${mode}?`,
-    text: `${MODES[mode]} This holds for requests that come from now on, ${back ? "as configured" : "until it is switched back or the proxy restarts"}. ` +
+    title: guard === "recovery" ? `Switch to ${mode}?` : `Switch ${GUARDS[guard]} to ${mode}?`,
+    text: `${MODES[guard][mode]} This holds for requests that come from now on, ${back ? "as configured" : "until it is switched back or the proxy restarts"}. ` +
       "Those that run keep the mode they began with.",
-    no: `Stay with ${snapshot.mode}`,
+    no: `Stay with ${now.mode}`,
     yes: `Switch to ${mode}`,
     calm: mode === "enforce",
   });
   if (!yes) return;
   try {
-    await post("debug/mode", { recovery: back ? "" : mode });
-    say(`The mode is ${mode} now.`);
+    await post("debug/mode", { [guard]: back ? "" : mode });
+    say(guard === "recovery" ? `The mode is ${mode} now.` : `The mode of ${GUARDS[guard]} is ${mode} now.`);
   } catch (err) {
     say(`The mode was not switched: ${err.message}`, true);
   }
   look();
-}
-
-for (const button of document.querySelectorAll("#mode button")) {
-  button.addEventListener("click", () => switchMode(button.dataset.mode));
 }
 
 // --------------------------------------------------------- asking and telling
@@ -631,7 +669,7 @@ function show(state, metrics) {
   const now = Date.now();
   snapshot = state;
   link("live", "live");
-  showMode(state, true);
+  showModes(state, true);
   showCounters(metrics);
   remember(metrics, now);
   showCharts(now);
@@ -650,7 +688,7 @@ function lost(err) {
   }
   document.title = "not reachable · doomproxy";
   if (snapshot) {
-    showMode(snapshot, false);
+    showModes(snapshot, false);
     showRunning(snapshot.running, false);
   }
 }
