@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -70,8 +71,15 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
+	exit, ok := errors.AsType[*exitError](err)
+	if ok && exit.err == nil {
+		return exit.code
+	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "doomproxy: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	if ok {
+		return exit.code
 	}
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(w, "'%s --help' tells how it is used.\n", usage.command)
@@ -79,6 +87,22 @@ func report(w io.Writer, err error) int {
 	}
 	return exitFailure
 }
+
+// exitError is an error with an exit code of its own. One without a cause is not
+// told: the output has said it all.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return "exit code " + strconv.Itoa(e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
 
 // usageError is an error in what the user asked for.
 type usageError struct {
@@ -117,6 +141,7 @@ API reports that an answer has begun to repeat itself, doomproxy cuts it off and
 asks again, and the agent's stream goes on with the new answer.`,
 		Example: `  doomproxy demo                                  see a loop and its recovery
   doomproxy serve --upstream https://api.x.ai/v1  run it in front of an API
+  doomproxy scan captures/*.sse                   where are loops in these streams?
   doomproxy check-config doomproxy.yaml           is this configuration valid?
   source <(doomproxy completion bash)             complete commands and flags with Tab`,
 		Version:       newBuild().String(),
@@ -132,7 +157,7 @@ asks again, and the agent's stream goes on with the new answer.`,
 		return &usageError{cmd.CommandPath(), err}
 	})
 	root.AddCommand(
-		a.serveCommand(), a.demoCommand(), a.simulateCommand(),
+		a.serveCommand(), a.demoCommand(), a.simulateCommand(), a.scanCommand(),
 		a.checkConfigCommand(), a.healthcheckCommand(), a.versionCommand(),
 	)
 	root.SetArgs(args)
