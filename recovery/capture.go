@@ -57,7 +57,7 @@ func (c *Capture) Absorb(ev *Event) {
 		typ := ev.itemMember("type").Str
 		c.veto = c.veto || typ != "reasoning" && typ != "message"
 	case ev.Type == "response.output_item.done":
-		c.finish(ev.number(ev.members().outputIndex), gjson.Parse(ev.members().item.of(ev.Data)))
+		c.finish(ev.number(ev.members()[memberOutputIndex]), gjson.Parse(ev.members()[memberItem].of(ev.Data)))
 	case !c.full && ev.hasReasoningType():
 		c.absorbText(ev)
 	}
@@ -146,14 +146,14 @@ func finishedText(parts gjson.Result, room int) []capturedPart {
 // absorbText takes in a delta of reasoning text, or the whole of a part's text.
 func (c *Capture) absorbText(ev *Event) {
 	at := ev.members()
-	delta, whole := at.delta.of(ev.Data), at.text.of(ev.Data)
-	if at.part.present() && strings.HasSuffix(ev.Type, ".done") {
-		whole = gjson.Get(at.part.of(ev.Data), "text").Raw
+	delta, whole := at[memberDelta].of(ev.Data), at[memberText].of(ev.Data)
+	if at[memberPart].present() && strings.HasSuffix(ev.Type, ".done") {
+		whole = gjson.Get(at[memberPart].of(ev.Data), "text").Raw
 	}
 	if !holdsText(delta) && !holdsText(whole) {
 		return
 	}
-	index := ev.number(at.outputIndex)
+	index := ev.number(at[memberOutputIndex])
 	i := c.find(index, ev.ownerID())
 	if i < 0 {
 		i = c.add(capturedItem{typ: "reasoning", index: index, id: strings.Clone(ev.ownerID())})
@@ -162,10 +162,10 @@ func (c *Capture) absorbText(ev *Event) {
 		return
 	}
 	parts, n := &c.items[i].raw, 0
-	if at.summaryIndex.present() || strings.Contains(ev.Type, "summary") {
-		parts, n = &c.items[i].summary, ev.number(at.summaryIndex)
+	if at[memberSummaryIndex].present() || strings.Contains(ev.Type, "summary") {
+		parts, n = &c.items[i].summary, ev.number(at[memberSummaryIndex])
 	} else {
-		n = ev.number(at.contentIndex)
+		n = ev.number(at[memberContentIndex])
 	}
 	j := slices.IndexFunc(*parts, func(p capturedPart) bool { return p.index == n })
 	if j < 0 {

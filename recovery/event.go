@@ -38,21 +38,49 @@ type Event struct {
 	Data string
 
 	mentions bool // the bytes of checkMark are in the frame
+	same     bool // but for number and text it is as the one before it
 	at       eventMembers
 }
 
 // eventMembers is where in Event.Data the values are that decisions need.
-type eventMembers struct {
-	typ, sequence, outputIndex, contentIndex, summaryIndex span
-	itemID, item, response, part, delta, text, choices     span
-}
+type eventMembers [memberCount]span
 
-// Parser makes events of frames. Its zero value is ready for use.
-type Parser struct{ scratch []byte }
+// The members of an event that are looked at.
+const (
+	memberType = iota
+	memberSequence
+	memberOutputIndex
+	memberContentIndex
+	memberSummaryIndex
+	memberItemID
+	memberItem
+	memberResponse
+	memberPart
+	memberDelta
+	memberText
+	memberChoices
+	memberCount
+)
+
+// Parser makes events of frames, for one stream. Its zero value is ready for use.
+type Parser struct {
+	scratch []byte
+	pattern pattern
+}
 
 // Parse says what f is. The event is valid as long as f is, and until the next
 // call.
 func (p *Parser) Parse(f sseframe.Frame) Event {
+	if ev, ok := p.pattern.match(f); ok {
+		return ev
+	}
+	ev := p.parse(f)
+	p.pattern.learn(&ev)
+	return ev
+}
+
+// parse is Parse for a frame that is not like the one before.
+func (p *Parser) parse(f sseframe.Frame) Event {
 	ev := Event{Frame: f, mentions: bytes.Contains(f.Raw, checkMark)}
 	name := alias(f.Event())
 	data := f.Data(&p.scratch)
@@ -65,7 +93,7 @@ func (p *Parser) Parse(f sseframe.Frame) Event {
 		return ev
 	}
 	ev.readMembers()
-	ev.Type = unquote(ev.at.typ.of(ev.Data))
+	ev.Type = unquote(ev.at[memberType].of(ev.Data))
 	if ev.Type == "" {
 		ev.Type = name
 	}
@@ -107,29 +135,29 @@ func (ev *Event) readMembers() {
 		}
 		switch key {
 		case "type":
-			at.typ = value
+			at[memberType] = value
 		case "sequence_number":
-			at.sequence = value
+			at[memberSequence] = value
 		case "output_index":
-			at.outputIndex = value
+			at[memberOutputIndex] = value
 		case "content_index":
-			at.contentIndex = value
+			at[memberContentIndex] = value
 		case "summary_index":
-			at.summaryIndex = value
+			at[memberSummaryIndex] = value
 		case "item_id":
-			at.itemID = value
+			at[memberItemID] = value
 		case "item":
-			at.item = value
+			at[memberItem] = value
 		case "response":
-			at.response = value
+			at[memberResponse] = value
 		case "part":
-			at.part = value
+			at[memberPart] = value
 		case "delta":
-			at.delta = value
+			at[memberDelta] = value
 		case "text":
-			at.text = value
+			at[memberText] = value
 		case "choices":
-			at.choices = value
+			at[memberChoices] = value
 		}
 	})
 }
@@ -169,7 +197,7 @@ func (ev *Event) hasReasoningType() bool {
 // parse only do if they name an item or an output index.
 func (ev *Event) carriesOutput() bool {
 	at := ev.members()
-	return at.item.present() || at.outputIndex.present() || at.itemID.present() ||
+	return at[memberItem].present() || at[memberOutputIndex].present() || at[memberItemID].present() ||
 		strings.HasPrefix(ev.Type, "response.") && ev.Type != checkType
 }
 
@@ -177,7 +205,7 @@ func (ev *Event) carriesOutput() bool {
 func (ev *Event) lifecycle() int { return slices.Index(lifecycleTypes[:], ev.Type) }
 
 func (ev *Event) itemMember(name string) gjson.Result {
-	return gjson.Get(ev.members().item.of(ev.Data), name)
+	return gjson.Get(ev.members()[memberItem].of(ev.Data), name)
 }
 
 // maxID bounds the ids that are kept, in bytes. Real ones have about 50.
@@ -186,7 +214,7 @@ const maxID = 512
 // ownerID returns the id of the item that ev belongs to, as it is written in
 // quotes, or "".
 func (ev *Event) ownerID() string {
-	id := ev.members().itemID.of(ev.Data)
+	id := ev.members()[memberItemID].of(ev.Data)
 	if own := ev.itemMember("id"); own.Exists() {
 		id = own.Raw
 	}
@@ -201,10 +229,10 @@ func (ev *Event) ownerID() string {
 func (ev *Event) partIndex() (key string, index int) {
 	at := ev.members()
 	switch {
-	case at.summaryIndex.present():
-		return "summary_index", ev.number(at.summaryIndex)
-	case at.contentIndex.present():
-		return "content_index", ev.number(at.contentIndex)
+	case at[memberSummaryIndex].present():
+		return "summary_index", ev.number(at[memberSummaryIndex])
+	case at[memberContentIndex].present():
+		return "content_index", ev.number(at[memberContentIndex])
 	}
 	return "", -1
 }
@@ -212,10 +240,10 @@ func (ev *Event) partIndex() (key string, index int) {
 // partType returns the type of the part that ev opens, as a JSON string of the
 // caller's own.
 func (ev *Event) partType() string {
-	if typ := ownedString(gjson.Get(ev.members().part.of(ev.Data), "type").Raw); typ != "" {
+	if typ := ownedString(gjson.Get(ev.members()[memberPart].of(ev.Data), "type").Raw); typ != "" {
 		return typ
 	}
-	if ev.members().summaryIndex.present() {
+	if ev.members()[memberSummaryIndex].present() {
 		return `"summary_text"`
 	}
 	return `"reasoning_text"`
@@ -223,7 +251,7 @@ func (ev *Event) partType() string {
 
 // response returns what identifies ev's response, as far as ev tells it.
 func (ev *Event) response() Response {
-	object := ev.members().response.of(ev.Data)
+	object := ev.members()[memberResponse].of(ev.Data)
 	pick := func(name string) string {
 		raw := member(object, 0, name).of(object)
 		if !ValidJSON(raw) || strings.IndexByte("{[ntf", raw[0]) >= 0 {
@@ -236,7 +264,7 @@ func (ev *Event) response() Response {
 
 // responseID returns where the id of ev's response object is.
 func (ev *Event) responseID() span {
-	object := ev.members().response
+	object := ev.members()[memberResponse]
 	if !object.present() {
 		return object
 	}
@@ -244,7 +272,7 @@ func (ev *Event) responseID() span {
 }
 
 func (ev *Event) responseMember(path string) gjson.Result {
-	return gjson.Get(ev.members().response.of(ev.Data), path)
+	return gjson.Get(ev.members()[memberResponse].of(ev.Data), path)
 }
 
 // Usage is what an upstream says an attempt cost, in tokens.
@@ -302,12 +330,12 @@ func (ev *Event) TextBytes() int {
 	if ev.Class != ClassOther {
 		return 0
 	}
-	return max(0, len(ev.members().delta.of(ev.Data))-len(`""`))
+	return max(0, len(ev.members()[memberDelta].of(ev.Data))-len(`""`))
 }
 
 // Response returns the event's response object as it stands in its data, or "".
 // It aliases the event.
-func (ev *Event) Response() string { return ev.members().response.of(ev.Data) }
+func (ev *Event) Response() string { return ev.members()[memberResponse].of(ev.Data) }
 
 // FinishedItem returns the item of a response.output_item.done event as it
 // stands in its data, or "". It aliases the event.
@@ -315,5 +343,5 @@ func (ev *Event) FinishedItem() string {
 	if ev.Type != "response.output_item.done" {
 		return ""
 	}
-	return ev.members().item.of(ev.Data)
+	return ev.members()[memberItem].of(ev.Data)
 }

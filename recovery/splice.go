@@ -157,12 +157,12 @@ func (v *View) rewrite(ev *Event) ([]byte, Action) {
 	var all [3]edit
 	edits := all[:0]
 	at := ev.members()
-	if ev.isNumber(at.sequence) {
+	if ev.isNumber(at[memberSequence]) {
 		v.sequence++
-		edits = append(edits, edit{at: at.sequence, number: v.sequence})
+		edits = append(edits, edit{at: at[memberSequence], number: v.sequence})
 	}
-	if i := ev.number(at.outputIndex); i >= 0 {
-		edits = append(edits, edit{at: at.outputIndex, number: i + v.base})
+	if i := ev.number(at[memberOutputIndex]); i >= 0 {
+		edits = append(edits, edit{at: at[memberOutputIndex], number: i + v.base})
 	}
 	id := ev.responseID()
 	v.tell(id.of(ev.Data))

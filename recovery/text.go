@@ -30,7 +30,7 @@ func (ev *Event) Text() (channel, text string) {
 		}
 		channel = ChannelThinking
 	}
-	if text = inQuotes(ev.members().delta.of(ev.Data)); text == "" {
+	if text = inQuotes(ev.members()[memberDelta].of(ev.Data)); text == "" {
 		return "", ""
 	}
 	return channel, text
@@ -44,9 +44,9 @@ func (ev *Event) ForeignText(visit func(channel, text string)) {
 	switch {
 	case ev.Class != ClassOther:
 	case ev.Type == "content_block_delta":
-		blockText(at.delta.of(ev.Data), visit)
-	case at.choices.present():
-		choices := at.choices.of(ev.Data)
+		blockText(at[memberDelta].of(ev.Data), visit)
+	case at[memberChoices].present():
+		choices := at[memberChoices].of(ev.Data)
 		elements(choices, 0, func(value span) {
 			choice := value.of(choices)
 			if index := member(choice, 0, "index").of(choice); index == "" || index == "0" {

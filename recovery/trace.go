@@ -47,7 +47,7 @@ func (ev *Event) Trace() (t Trace, ok bool) {
 	switch ev.Type {
 	case "response.output_item.added", "response.output_item.done":
 		if ev.itemMember("type").Str == "reasoning" {
-			return traceOf(ev.members().item.of(ev.Data)), true
+			return traceOf(ev.members()[memberItem].of(ev.Data)), true
 		}
 	}
 	return t, false

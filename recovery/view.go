@@ -146,7 +146,7 @@ func (v *View) isReasoning(ev *Event) bool {
 	switch {
 	case ev.hasReasoningType():
 		return true
-	case ev.members().item.present():
+	case ev.members()[memberItem].present():
 		return ev.itemMember("type").Str == "reasoning"
 	case strings.HasPrefix(ev.Type, "response.output_item."), strings.HasPrefix(ev.Type, "response.content_part."):
 		return v.find(ev) >= 0
@@ -176,7 +176,7 @@ func (v *View) find(ev *Event) int {
 
 // outputIndex returns the output index of ev as the client sees it, or -1.
 func (v *View) outputIndex(ev *Event) int {
-	if n := ev.number(ev.members().outputIndex); n >= 0 {
+	if n := ev.number(ev.members()[memberOutputIndex]); n >= 0 {
 		return n + v.base
 	}
 	return -1
@@ -198,6 +198,13 @@ func (v *View) Forward(ev *Event) ([]byte, Action) {
 
 // note takes down that ev is sent.
 func (v *View) note(ev *Event) {
+	if ev.same {
+		// All but the number was taken down with the one before.
+		if !v.spliced && !v.Visible {
+			v.sequence = max(v.sequence, ev.number(ev.members()[memberSequence]))
+		}
+		return
+	}
 	switch ev.Class {
 	case ClassTerminal:
 		v.Terminal = true
@@ -223,7 +230,7 @@ func (v *View) note(ev *Event) {
 		return
 	}
 	if !v.spliced {
-		v.sequence = max(v.sequence, ev.number(ev.members().sequence))
+		v.sequence = max(v.sequence, ev.number(ev.members()[memberSequence]))
 	}
 	if v.Shows(ev) {
 		v.Visible, v.items = true, nil

@@ -1,0 +1,165 @@
+package recovery
+
+import (
+	"bytes"
+	"strings"
+	"unsafe"
+
+	"github.com/doomproxy/doomproxy/sseframe"
+)
+
+// pattern is what the deltas of an item have in common. Most frames of a stream
+// differ from the one before in a number and a piece of text alone: they are told
+// by comparing the rest, which costs a tenth of finding it out again.
+type pattern struct {
+	raw    []byte // the frame that was learned from; empty if there is none
+	data   int    // where its data begins, and its end counted from the frame's end
+	after  int
+	typ    string
+	at     eventMembers
+	parts  [maxVarying]varying // in their order in raw
+	count  int
+	recent bool // the last frame was like it
+	missed int  // frames learned from since one was like it
+}
+
+// maxVarying is the number of members that may differ: sequence_number, delta, and
+// what some APIs pad events with.
+const maxVarying = 3
+
+// varying is the value of a member that may differ.
+type varying struct {
+	member int // -1 for one that no decision needs
+	lo, hi int // in raw
+}
+
+// maxMissed is how many frames are learned from in vain before the stream is taken
+// for one whose deltas are not alike.
+const maxMissed = 16
+
+// padding is the member that some APIs hide the length of a delta with.
+const padding = "obfuscation"
+
+// maxPattern bounds the frames that are learned from, in bytes: deltas are shorter.
+const maxPattern = 2048
+
+// learn takes down ev if events like it may follow.
+func (p *pattern) learn(ev *Event) {
+	p.raw, p.recent = p.raw[:0], false
+	raw := ev.Frame.Raw
+	delta := ev.at[memberDelta].of(ev.Data)
+	if ev.Class != ClassOther || ev.mentions || p.missed == maxMissed || ev.Frame.BOM > 0 || len(raw) > maxPattern ||
+		!strings.HasPrefix(delta, `"`) || !strings.HasSuffix(ev.Type, ".delta") {
+		return
+	}
+	data := ev.Frame.RawOffset(0)
+	if data < 0 || unsafe.StringData(ev.Data) != &raw[data] { // #nosec G103 -- compared only
+		return // it has several lines of data
+	}
+	p.data, p.after = data, len(raw)-data-len(ev.Data)
+	p.at, p.count = ev.at, 0
+	members(ev.Data, 0, func(key string, value span) {
+		member := -1
+		switch {
+		case value == ev.at[memberDelta]:
+			member = memberDelta
+		case value == ev.at[memberSequence] && ev.number(value) >= 0:
+			member = memberSequence
+		case key != padding || ev.Data[value.lo] != '"':
+			return
+		}
+		if p.count < maxVarying {
+			p.parts[p.count] = varying{member, data + value.lo, data + value.hi}
+			p.count++
+		}
+	})
+	if p.typ != ev.Type {
+		p.typ = strings.Clone(ev.Type)
+	}
+	p.raw, p.recent = append(p.raw, raw...), true
+	p.missed++
+}
+
+// match returns the event of a frame that is like the one learned from.
+func (p *pattern) match(f sseframe.Frame) (ev Event, ok bool) {
+	if len(p.raw) == 0 || f.BOM > 0 {
+		return ev, false
+	}
+	raw, pos, from := f.Raw, 0, 0
+	var moved [maxVarying + 1]int // how far what stands behind each of the parts is
+	var found [maxVarying]span
+	for i := range p.count {
+		part := &p.parts[i]
+		same := part.lo - from
+		if len(raw)-pos <= same || !bytes.Equal(raw[pos:pos+same], p.raw[from:part.lo]) {
+			return ev, false
+		}
+		pos += same
+		end := skipDigits(raw, pos)
+		if p.raw[part.lo] == '"' {
+			end = skipText(raw, pos)
+		}
+		if end < 0 {
+			return ev, false
+		}
+		found[i] = span{pos - p.data, end - p.data}
+		pos, from = end, part.hi
+		moved[i+1] = pos - from
+	}
+	if !bytes.Equal(raw[pos:], p.raw[from:]) {
+		return ev, false
+	}
+	ev = Event{Frame: f, Class: ClassOther, Type: p.typ, Data: alias(raw[p.data : len(raw)-p.after]), same: p.recent, at: p.at}
+	for i := range ev.at {
+		at := &ev.at[i]
+		for j := p.count; j > 0 && at.present(); j-- {
+			if p.data+at.lo >= p.parts[j-1].hi {
+				at.lo += moved[j]
+				at.hi += moved[j]
+				break
+			}
+		}
+	}
+	for i := range p.count {
+		if m := p.parts[i].member; m >= 0 {
+			ev.at[m] = found[i]
+		}
+	}
+	p.recent, p.missed = true, 0
+	return ev, true
+}
+
+// skipDigits returns the index behind the whole number at i, or -1 if there is
+// none that every reader of JSON keeps exact.
+func skipDigits(raw []byte, i int) int {
+	end := i
+	for end < len(raw) && '0' <= raw[end] && raw[end] <= '9' {
+		end++
+	}
+	if end == i || end-i > 15 || raw[i] == '0' && end-i > 1 {
+		return -1
+	}
+	return end
+}
+
+// skipText returns the index behind the JSON string at i, or -1 if there is none on
+// this line.
+func skipText(raw []byte, i int) int {
+	if i >= len(raw) || raw[i] != '"' {
+		return -1
+	}
+	for i++; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			i++
+			if i < len(raw) && raw[i] < ' ' {
+				return -1
+			}
+		case c < ' ':
+			return -1
+		}
+	}
+	return -1
+}
