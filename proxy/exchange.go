@@ -66,6 +66,7 @@ type exchange struct {
 	last    *answer // the upstream's last answer, if it was an error
 	renamed bool    // the client's idempotency key is not that of the next attempt
 	unpaced int     // bytes written since rec.pace was extended
+	unsent  []byte  // frames, one behind the other in the attempt's scanner, that are to be written
 
 	redone   bool  // a stream was discarded: what comes now stands in its place
 	kept     *kept // of the current attempt, if that is asked for
@@ -225,7 +226,9 @@ func (x *exchange) run() {
 func (x *exchange) try(kind string) (*attempt, verdict) {
 	a := x.begin(kind)
 	defer a.end()
-	return a, x.serve(a)
+	v := x.serve(a)
+	x.writeFrames() // while the scanner is the attempt's
+	return a, v
 }
 
 // unprotect lets the upstream answer a client that wants no stream by itself,
@@ -386,8 +389,33 @@ func (x *exchange) failed() outcome {
 	return outcomeUpstreamError
 }
 
+// forwardRaw sends a frame of the attempt's scanner to the client with the next
+// flush. Frames that lie there one behind the other are written as one.
+func (x *exchange) forwardRaw(raw []byte) {
+	n := len(x.unsent)
+	if n > 0 && n < cap(x.unsent) && n+len(raw) <= maxUnpaced && len(raw) > 0 && &x.unsent[:n+1][n] == &raw[0] {
+		x.unsent = x.unsent[:n+len(raw)]
+		return
+	}
+	x.writeFrames()
+	x.unsent = raw
+}
+
+// writeFrames writes the frames that wait for it.
+func (x *exchange) writeFrames() {
+	frames := x.unsent
+	x.unsent = nil
+	x.put(frames)
+}
+
 // write sends raw to the client with the next flush. Errors stick to x.out.
 func (x *exchange) write(raw []byte) {
+	x.writeFrames()
+	x.put(raw)
+}
+
+// put is write behind all that waits.
+func (x *exchange) put(raw []byte) {
 	for len(raw) > 0 {
 		if x.unpaced == 0 || x.unpaced >= maxUnpaced {
 			x.rec.pace.extend()
@@ -403,6 +431,7 @@ func (x *exchange) write(raw []byte) {
 // flush sends on what was written, and reports whether the client is there. If
 // it is not, the attempt ends too.
 func (x *exchange) flush() bool {
+	x.writeFrames()
 	x.unpaced = 0
 	x.rec.live.frames.Store(x.rec.received)
 	if x.out.Flush() != nil {

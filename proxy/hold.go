@@ -93,6 +93,7 @@ func (x *exchange) letGo(a *attempt) {
 	x.held = nil
 	for _, ev := range h.events(x.p.cfg.MaxFrame) {
 		x.pass(a, ev)
+		x.writeFrames() // before the scanner that it is in goes on
 	}
 	h.release()
 }

@@ -196,9 +196,12 @@ func (x *exchange) pass(a *attempt, ev *recovery.Event) {
 		client, upstream := x.view.ResponseIDs()
 		x.history.accept(x.r.Context(), a.traces, client, upstream)
 	}
-	if x.whole != nil {
+	switch {
+	case x.whole != nil:
 		x.whole.add(ev)
-	} else {
+	case action == recovery.Forwarded:
+		x.forwardRaw(raw)
+	default:
 		x.write(raw)
 	}
 	if !a.forwarded && ev.Class != recovery.ClassNone {

@@ -28,6 +28,10 @@ const (
 	tlsFilesInterval = 5 * time.Second
 )
 
+// readBuffer is how much is read from an upstream at a time, in bytes: with the
+// 4 KiB of net/http a stream that comes fast takes four times as many calls.
+const readBuffer = 16 << 10
+
 // NewTransport returns the transport that attempts are sent with; it is the
 // caller's to change until its first request. It asks for no compression by
 // itself, keeps connections for reuse, and sets no bound on the wait for an
@@ -45,6 +49,7 @@ func NewTransport() *http.Transport {
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		DisableCompression:     true,
+		ReadBufferSize:         readBuffer,
 	}
 }
 

@@ -182,8 +182,8 @@ func (v *View) rewrite(ev *Event) ([]byte, Action) {
 		from = ev.Frame.RawOffset(e.at.hi)
 	}
 	v.out = append(v.out, raw[from:]...)
-	if bytes.Equal(v.out, raw[ev.Frame.BOM:]) {
-		return v.out, Forwarded
+	if raw = raw[ev.Frame.BOM:]; bytes.Equal(v.out, raw) {
+		return raw, Forwarded
 	}
 	return v.out, Rewritten
 }

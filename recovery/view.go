@@ -182,8 +182,9 @@ func (v *View) outputIndex(ev *Event) int {
 	return -1
 }
 
-// Forward returns what the client is sent for ev: the frame's own bytes,
-// rewritten ones, which are valid until the next method call, or none.
+// Forward returns what the client is sent for ev: with the action Forwarded bytes
+// of the frame itself, with Rewritten others, which are valid until the next method
+// call, or none.
 func (v *View) Forward(ev *Event) ([]byte, Action) {
 	if v.spliced && v.preamble && ev.Class == ClassLifecycle && v.sent[ev.lifecycle()] {
 		return nil, Swallowed

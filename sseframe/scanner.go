@@ -12,9 +12,11 @@ const (
 	// output, inlined images included.
 	DefaultMaxFrame = 16 << 20
 
-	// minBuffer holds some dozens of delta frames of about 200 bytes, so that
-	// one read takes in what one TCP segment or TLS record brought.
-	minBuffer = 8 << 10
+	// minBuffer holds a dozen delta frames of about 200 bytes: what models send
+	// at a time. A stream that fills it once gets fastBuffer, so that one read
+	// takes in what one TLS record can bring.
+	minBuffer  = 4 << 10
+	fastBuffer = 16 << 10
 
 	// keepBuffer is the largest buffer that Reset keeps, so that one large
 	// frame does not pin its memory to a pooled Scanner.
@@ -52,6 +54,7 @@ type Scanner struct {
 	// from the start of each line would be quadratic.
 	cr, lf int
 
+	fast    bool // a read filled the buffer
 	first   bool // no frame was returned yet: a byte order mark may come
 	splitCR bool // the last line ended in a CR at the end of buf: an LF may follow
 }
@@ -185,12 +188,16 @@ func (s *Scanner) grow(n int) {
 // fill reads once, behind what is buffered, and makes room for it first.
 func (s *Scanner) fill() {
 	s.compact()
-	if len(s.buf) == cap(s.buf) {
+	switch {
+	case s.fast && cap(s.buf) < fastBuffer:
+		s.grow(fastBuffer)
+	case len(s.buf) == cap(s.buf):
 		s.grow(0)
 	}
 	for range maxEmptyReads {
 		n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
 		s.buf = s.buf[:len(s.buf)+n]
+		s.fast = s.fast || len(s.buf) == cap(s.buf)
 		s.err = err
 		if n > 0 || err != nil {
 			return

@@ -115,6 +115,7 @@ func (e *usageError) Unwrap() error { return e.err }
 
 // app is what the commands have in common.
 type app struct {
+	stdin          io.Reader // nil is the process's own
 	stdout, stderr io.Writer
 	env            []string // as os.Environ gives it
 	plan           plan     // what the demo plays
@@ -161,6 +162,7 @@ asks again, and the agent's stream goes on with the new answer.`,
 		a.checkConfigCommand(), a.healthcheckCommand(), a.versionCommand(),
 	)
 	root.SetArgs(args)
+	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	describeCompletion(root) // which keeps the output that is set

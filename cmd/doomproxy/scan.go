@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,11 @@ could not be read.`,
 			if err := o.check(cmd.Flags().Changed, channels, parts); err != nil {
 				return &usageError{cmd.CommandPath(), err}
 			}
-			return a.scan(&o, args, cmd.InOrStdin())
+			if given := o.maxThreshold; o.clamp() {
+				fmt.Fprintf(a.stderr, "doomproxy: --max-threshold: %d is not from %d to %d; %d is used\n",
+					given, recovery.MinMaxThreshold, recovery.MaxMaxThreshold, o.maxThreshold)
+			}
+			return a.scan(cmd.Context(), &o, args, cmd.InOrStdin())
 		},
 	}
 	flags := cmd.Flags()
@@ -65,6 +70,7 @@ could not be read.`,
 	flags.StringSliceVar(&o.act, "act", parts[:1], "which parts of the detector may cut, `PARTS` of exact,counter,saturation")
 	complete(cmd, "channel", channels...)
 	complete(cmd, "format", "text", "json")
+	complete(cmd, "max-threshold")
 	complete(cmd, "act", parts...)
 	return cmd
 }
@@ -81,13 +87,18 @@ func (o *scanOptions) check(changed func(flag string) bool, channels, parts []st
 	for _, part := range o.act {
 		errs = append(errs, oneOf("act", part, parts))
 	}
-	if o.maxThreshold < recovery.MinMaxThreshold || o.maxThreshold > recovery.MaxMaxThreshold {
-		errs = append(errs, fmt.Errorf("--max-threshold: %d is not allowed, want a number from %d to %d", o.maxThreshold, recovery.MinMaxThreshold, recovery.MaxMaxThreshold))
-	}
 	if changed("channel") && !o.text {
 		errs = append(errs, errors.New("--channel is for --text: events tell their channel themselves"))
 	}
 	return errors.Join(errs...)
+}
+
+// clamp brings the threshold into its range, as serve does, and reports whether
+// it was outside.
+func (o *scanOptions) clamp() bool {
+	given := o.maxThreshold
+	o.maxThreshold = min(max(given, recovery.MinMaxThreshold), recovery.MaxMaxThreshold)
+	return o.maxThreshold != given
 }
 
 // acting returns the parts that may cut.
@@ -100,61 +111,100 @@ func (o *scanOptions) acting() (act detect.Part) {
 	return act
 }
 
+// The exit codes of scan, besides 0.
+const (
+	exitFound      = 1
+	exitUnreadable = 2
+)
+
 // scan reads all files and prints what is found.
-func (a *app) scan(o *scanOptions, files []string, stdin io.Reader) error {
+func (a *app) scan(ctx context.Context, o *scanOptions, files []string, stdin io.Reader) error {
 	var list []*scanned
 	var errs []error
 	code := 0
 	for _, file := range files {
-		s, err := o.scanFile(file, stdin)
+		s, err := o.scanFile(ctx, file, stdin)
 		if err != nil {
 			s.Verdict, s.Error = verdictUnreadable, err.Error()
 			errs = append(errs, fmt.Errorf("%s: %w", s.name(), err))
-			code = exitUsage
-		} else if len(s.Signals) > 0 && code == 0 {
-			code = exitFailure
+			code = exitUnreadable
+		} else if len(s.Signals) > 0 {
+			code = max(code, exitFound)
 		}
 		list = append(list, s)
+		if ctx.Err() != nil {
+			break // the rest would be interrupted, too
+		}
 	}
-	err := writeScan(a.stdout, o.format, list)
-	if err == nil && code == 0 {
+	if err := writeScan(a.stdout, o.format, list); err != nil {
+		errs = append(errs, fmt.Errorf("write the report: %w", err))
+		code = exitUnreadable
+	}
+	if code == 0 {
 		return nil
 	}
-	return &exitError{max(code, exitFailure), errors.Join(append(errs, err)...)}
+	return &exitError{code, errors.Join(errs...)}
 }
 
 // stdinName stands for standard input among the files.
 const stdinName = "-"
 
+// headBytes is enough of a file to tell what it is if it is no event stream.
+const headBytes = 512
+
 // scanFile reads one file. What was found before an error stays.
-func (o *scanOptions) scanFile(file string, stdin io.Reader) (*scanned, error) {
+func (o *scanOptions) scanFile(ctx context.Context, file string, stdin io.Reader) (*scanned, error) {
 	s := &scan{
 		out:    scanned{File: file, Text: map[string]int64{}, Signals: []scannedSignal{}},
 		policy: recovery.Policy{MaxThreshold: o.maxThreshold}, act: o.acting(),
 	}
-	r := stdin
+	from := stdin
 	if file != stdinName {
 		f, err := os.Open(file) // #nosec G304 -- the user names the file
 		if err != nil {
 			return &s.out, cause(err)
 		}
 		defer f.Close() //nolint:errcheck // it was only read
-		r = f
+		from = f
 	}
+	r, release := interruptible(ctx, from)
+	defer release()
 	b := bufio.NewReader(r)
-	head, _ := b.Peek(512) // whatever is wrong comes again with the first read
-	read := s.stream
+	head, _ := b.Peek(headBytes) // whatever is wrong comes again with the first read
+	head = bytes.Clone(head)     // which uses the buffer again
+	var err error
 	if o.text {
-		read = s.plain(o.channel)
+		err = s.plain(b, o.channel)
+	} else {
+		err = s.stream(b)
 	}
-	if err := read(b); err != nil {
-		return &s.out, cause(err)
-	}
-	if s.out.Events == 0 && !o.text {
+	noEvents := s.out.Events == 0 && !o.text
+	switch tooLarge := errors.Is(err, errTooLarge); {
+	case noEvents && (err == nil || tooLarge && !isEvents(head)):
 		return &s.out, fmt.Errorf("no event stream: %s", guess(head))
+	case err != nil:
+		return &s.out, cause(err)
 	}
 	s.judge()
 	return &s.out, nil
+}
+
+// errInterrupted is why reading ends with the command's context.
+var errInterrupted = errors.New("interrupted")
+
+// interruptible returns a reader of r that ends with ctx, also while r waits, as
+// a terminal does for someone to type. release has to be called in the end.
+func interruptible(ctx context.Context, r io.Reader) (_ io.Reader, release func()) {
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	stop := context.AfterFunc(ctx, func() { in.CloseWithError(errInterrupted) })
+	return out, func() {
+		stop()
+		out.Close() //nolint:errcheck // it never fails
+	}
 }
 
 // cause is an error without the name of the file, which is told beside it.
@@ -170,11 +220,21 @@ func guess(head []byte) string {
 	text := bytes.TrimSpace(head)
 	switch {
 	case len(text) == 0:
-		return "it is empty"
+		return "it is empty, want server-sent events as they came"
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return "it is compressed, want it unpacked: gunzip"
 	case text[0] == '{', text[0] == '[':
-		return "it is a JSON document, want the answer to a request with \"stream\":true"
+		return `it is a JSON document, want the answer to a request with "stream":true`
+	case isEvents(head):
+		return "no event in it has data that is whole"
 	}
-	return "want lines that begin with data:, or --text for plain text"
+	return `it looks like plain text, want lines that begin with "data:", or the flag --text`
+}
+
+// isEvents reports whether a file begins as an event stream does.
+func isEvents(head []byte) bool {
+	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\ufeff")))
+	return slices.ContainsFunc([]string{"data:", "event:", "id:", "retry:", ":"}, func(field string) bool {
+		return bytes.HasPrefix(text, []byte(field))
+	})
 }

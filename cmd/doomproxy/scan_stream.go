@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/doomproxy/doomproxy/detect"
@@ -11,66 +12,6 @@ import (
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/sseframe"
 	"github.com/tidwall/gjson"
-)
-
-// scanned is what was found in a file. Its JSON is the output of --format json.
-type scanned struct {
-	File    string           `json:"file"`
-	Verdict string           `json:"verdict"` // no_loop, loop_cut, loop_warned or unreadable
-	Error   string           `json:"error,omitempty"`
-	Dialect string           `json:"dialect,omitempty"` // responses, chat_completions, messages or text
-	Bytes   int64            `json:"bytes"`             // of the file
-	Events  int              `json:"events"`
-	Text    map[string]int64 `json:"text_bytes"` // by channel
-	Signals []scannedSignal  `json:"signals"`
-	// Place is where serve would have cut or, if it would not, where the first
-	// signal came.
-	Place *scannedPlace `json:"place,omitempty"`
-
-	text   int64 // bytes of text of all channels
-	behind int64 // of these, what had come at Place
-}
-
-// scannedSignal is a signal and where it came. Numbers about the repetition are
-// those of the detector; the upstream tells none.
-type scannedSignal struct {
-	Source   string `json:"source"` // upstream or local
-	Label    string `json:"label"`
-	Part     string `json:"part,omitempty"` // of the detector
-	Channel  string `json:"channel"`
-	Event    int    `json:"event,omitempty"` // its number, from 1
-	At       int64  `json:"at"`              // byte of the file at which that event begins
-	Offset   int64  `json:"offset,omitempty"`
-	Period   int    `json:"period,omitempty"`
-	Copies   int    `json:"copies,omitempty"`
-	Repeated int64  `json:"repeated,omitempty"`
-	Acts     bool   `json:"acts"`
-	Why      string `json:"why,omitempty"` // it does not act
-}
-
-// scannedPlace is a place in a file and what lies behind it.
-type scannedPlace struct {
-	Event   int     `json:"event,omitempty"`
-	At      int64   `json:"at"`
-	Bytes   int64   `json:"bytes_behind"`
-	Percent float64 `json:"percent_behind"`
-	Tokens  int64   `json:"tokens_behind_estimated"` // of text, 4 bytes each
-}
-
-// The verdicts.
-const (
-	verdictNoLoop     = "no_loop"
-	verdictCut        = "loop_cut"
-	verdictWarned     = "loop_warned"
-	verdictUnreadable = "unreadable"
-)
-
-// The dialects.
-const (
-	dialectResponses = "responses"
-	dialectChat      = "chat_completions"
-	dialectMessages  = "messages"
-	dialectText      = "text"
 )
 
 // scan reads one file.
@@ -82,7 +23,15 @@ type scan struct {
 	collector recovery.Collector
 	detection proxy.Detection
 	view      *recovery.View
+
+	end  int64 // byte of the file at which the current event ends
+	text int64 // bytes of text of all channels up to there
+	// cutEnd and cutText are what these two were at scanned.Place.
+	cutEnd, cutText int64
 }
+
+// errTooLarge is an event that is not held in memory.
+var errTooLarge = fmt.Errorf("larger than %d MiB", sseframe.DefaultMaxFrame>>20)
 
 // stream reads an event stream.
 func (s *scan) stream(r io.Reader) error {
@@ -96,10 +45,11 @@ func (s *scan) stream(r io.Reader) error {
 		frame, err := scanner.Next()
 		switch {
 		case errors.Is(err, sseframe.ErrFrameTooLong):
-			return fmt.Errorf("the event at byte %d is larger than %d MiB", s.out.Bytes, sseframe.DefaultMaxFrame>>20)
+			return fmt.Errorf("event %d, at byte %d, is %w", s.out.Events+1, s.out.Bytes, errTooLarge)
 		case errors.Is(err, io.EOF):
+			// An event whose blank line is missing counts, if it is whole.
 			tail := scanner.Tail()
-			if ev := parser.Parse(tail); ev.Class == recovery.ClassCheck || recovery.ValidJSON(ev.Data) {
+			if ev := parser.Parse(tail); recovery.ValidJSON(ev.Data) {
 				s.event(&ev)
 			}
 			s.out.Bytes += int64(len(tail.Raw))
@@ -122,28 +72,31 @@ func (s *scan) event(ev *recovery.Event) {
 	if s.out.Dialect == "" {
 		s.out.Dialect = dialectOf(ev)
 	}
-	known := len(s.collector.Signals())
-	s.collector.Absorb(ev)
-	for _, sig := range s.collector.Signals()[known:] {
+	s.end = s.out.Bytes + int64(len(ev.Frame.Raw))
+	reported, found := s.collector.Absorb(ev), s.detection.Watch(ev)
+	s.text = 0
+	for _, c := range []detect.Channel{detect.Thinking, detect.Response, detect.Tool} {
+		if n := s.detection.Size(c); n > 0 {
+			s.out.Text[c.String()] = n
+			s.text += n
+		}
+	}
+	for _, sig := range reported {
 		s.signal(sig, nil)
 	}
-	for _, found := range s.detection.Watch(ev) {
-		for _, sig := range proxy.SignalsOf(found, s.act) {
-			known := len(s.collector.Signals())
-			if s.collector.Add(sig); len(s.collector.Signals()) > known {
-				s.signal(sig, &found)
-			}
-		}
+	for i := range found {
+		s.found(&found[i])
 	}
 	if ev.Class != recovery.ClassCheck {
 		s.view.Forward(ev)
 	}
-	s.out.text = 0
-	for _, c := range []detect.Channel{detect.Thinking, detect.Response, detect.Tool} {
-		if n := s.detection.Size(c); n > 0 {
-			s.out.Text[c.String()] = n
-			s.out.text += n
-		}
+}
+
+// found takes down what the detector found. A label that comes again is another
+// loop, or one whose copies have doubled.
+func (s *scan) found(found *detect.Signal) {
+	for _, sig := range proxy.SignalsOf(*found, s.act) {
+		s.signal(sig, found)
 	}
 }
 
@@ -160,33 +113,30 @@ func dialectOf(ev *recovery.Event) string {
 	return ""
 }
 
-// plain returns what reads plain text of a channel.
-func (s *scan) plain(channel string) func(io.Reader) error {
-	return func(r io.Reader) error {
-		s.out.Dialect = dialectText
-		var d detect.Detector
-		for _, c := range []detect.Channel{detect.Thinking, detect.Response, detect.Tool} {
-			if c.String() == channel {
-				d.Channel = c
-			}
+// plain reads plain text of a channel. There the place of a signal is where the
+// loop became certain.
+func (s *scan) plain(r io.Reader, channel string) error {
+	s.out.Dialect = dialectText
+	var d detect.Detector
+	for _, c := range []detect.Channel{detect.Thinking, detect.Response, detect.Tool} {
+		if c.String() == channel {
+			d.Channel = c
 		}
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := r.Read(buf)
-			for _, found := range d.Write(buf[:n]) {
-				s.out.Bytes, s.out.text = found.Offset, found.Offset
-				for _, sig := range proxy.SignalsOf(found, s.act) {
-					s.signal(sig, &found)
-				}
-			}
-			s.out.Bytes, s.out.text = d.Size(), d.Size()
-			s.out.Text[channel] = d.Size()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		for _, found := range d.Write(buf[:n]) {
+			s.out.Bytes, s.end, s.text = found.Offset, found.Offset, found.Offset
+			s.found(&found)
+		}
+		s.out.Bytes, s.text = d.Size(), d.Size()
+		s.out.Text[channel] = d.Size()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -196,23 +146,24 @@ const maxScanned = 1000
 
 // signal takes down a signal, and what the detector says of it if it is its.
 func (s *scan) signal(sig recovery.Signal, found *detect.Signal) {
-	if len(s.out.Signals) == maxScanned {
-		return
-	}
 	out := scannedSignal{
 		Source: sig.Source.String(), Label: recovery.SanitizeLabel(sig.Label), Channel: sig.ChannelLabel(),
-		Event: s.out.Events, At: s.out.Bytes, Why: s.whyNot(sig, found),
+		Event: s.out.Events, At: s.out.Bytes, Offset: s.out.Text[sig.Channel], Why: s.whyNot(sig, found),
 	}
 	if found != nil {
 		out.Part, out.Offset, out.Period, out.Copies, out.Repeated = found.Part.String(), found.Offset, found.Period, found.Copies, found.Repeated
 	}
 	out.Acts = out.Why == ""
-	if out.Acts || s.out.Place == nil {
+	if s.out.Place == nil || out.Acts && s.out.Verdict != verdictCut {
 		s.out.Place = &scannedPlace{Event: out.Event, At: out.At}
-		s.out.behind = s.out.text
+		s.cutEnd, s.cutText = s.end, s.text
 	}
 	if out.Acts {
 		s.out.Verdict = verdictCut
+	}
+	if len(s.out.Signals) == maxScanned {
+		s.out.LeftOut++
+		return
 	}
 	s.out.Signals = append(s.out.Signals, out)
 }
@@ -220,7 +171,7 @@ func (s *scan) signal(sig recovery.Signal, found *detect.Signal) {
 // whyNot says why a signal would not end the attempt, "" if it would.
 func (s *scan) whyNot(sig recovery.Signal, found *detect.Signal) string {
 	switch {
-	case s.out.Verdict == verdictCut:
+	case s.out.Verdict == verdictCut && s.out.Events > s.out.Place.Event:
 		return "behind the cut"
 	case s.out.Dialect == dialectText:
 		return "plain text is not cut"
@@ -243,15 +194,15 @@ func (s *scan) whyNot(sig recovery.Signal, found *detect.Signal) string {
 // judge ends the scan.
 func (s *scan) judge() {
 	switch {
-	case len(s.out.Signals) == 0:
+	case s.out.Place == nil:
 		s.out.Verdict = verdictNoLoop
 	case s.out.Verdict == "":
 		s.out.Verdict = verdictWarned
 	}
 	if p := s.out.Place; p != nil {
-		p.Bytes = s.out.Bytes - p.At
-		p.Percent = 100 * float64(p.Bytes) / float64(max(s.out.Bytes, 1))
-		p.Tokens = (s.out.text - s.out.behind) / bytesPerToken
+		p.Bytes = s.out.Bytes - s.cutEnd
+		p.Percent = math.Round(1000*float64(p.Bytes)/float64(max(s.out.Bytes, 1))) / 10
+		p.Tokens = (s.text - s.cutText) / bytesPerToken
 	}
 }
 
