@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,7 @@ type File struct {
 	raw  *os.File // db's own
 
 	queue   chan write
+	filled  atomic.Bool   // there may be entries
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the writer has ended
 	close   func() error
@@ -116,7 +118,13 @@ func (f *File) open() error {
 	if err := db.View(f.verify); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, f.path, err)
 	}
-	return f.update(nil)
+	if err := f.update(nil); err != nil {
+		return err
+	}
+	return db.View(func(tx *bolt.Tx) error {
+		f.filled.Store(tx.Bucket(entriesBucket).Sequence() > 0)
+		return nil
+	})
 }
 
 // abandon closes what open has opened. If bbolt's Open gave up in a panic the
@@ -226,8 +234,13 @@ func (f *File) Get(ctx context.Context, keys []Key) (map[Key]string, error) {
 	return found, nil
 }
 
+// Empty reports whether there was no entry when the file was opened, and none was
+// set since.
+func (f *File) Empty() bool { return !f.filled.Load() }
+
 // Set is described by [Store].
 func (f *File) Set(ctx context.Context, entries map[Key]string) error {
+	f.filled.Store(true)
 	changes, tooLong := f.opt.settings(entries)
 	if err := f.change(ctx, changes); err != nil {
 		return err

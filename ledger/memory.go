@@ -65,6 +65,13 @@ func (m *Memory) Len(ctx context.Context) (int, error) {
 	return len(m.table.entries), nil
 }
 
+// Empty reports whether there is no entry, not even one that has expired.
+func (m *Memory) Empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.table.entries) == 0
+}
+
 // Close forgets everything.
 func (m *Memory) Close() error {
 	m.mu.Lock()

@@ -103,7 +103,7 @@ func (x *exchange) send(a *attempt) error {
 		Method:        http.MethodPost,
 		URL:           target(x.p.cfg.Upstream, x.req.url),
 		Header:        x.p.upstreamHeader(x.r.Header, encoded),
-		Body:          a.body,
+		Body:          a.body.reader(),
 		ContentLength: int64(len(text)),
 	}
 	x.rec.inject(ctx, r.Header)

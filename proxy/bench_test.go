@@ -191,3 +191,13 @@ func BenchmarkSockets(b *testing.B) {
 		})
 	}
 }
+
+// What a short answer costs, all in all.
+func BenchmarkShort(b *testing.B) {
+	stream := longStream(3)
+	h := inProcess(b, func(*http.Request) io.Reader { return bytes.NewReader(stream) })
+	b.ReportAllocs()
+	for b.Loop() {
+		ask(h)
+	}
+}

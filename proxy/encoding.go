@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -35,7 +36,7 @@ func decodeBody(wire, contentEncoding string, limit int64, take func(n int) bool
 		if err != nil {
 			return "", err
 		}
-		plain, err = readAtMost(r, limit, take)
+		plain, err = readAtMost(r, 0, limit, take)
 		if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
 			err = errBodyTooLarge
 		}
@@ -75,21 +76,28 @@ func decoder(encoding, text string, limit int64) (io.Reader, error) {
 
 // readAtMost reads r to its end, as long as take finds memory for it. More than
 // limit bytes are errBodyTooLarge. With errNoMemory comes what was read.
-func readAtMost(r io.Reader, limit int64, take func(n int) bool) (string, error) {
-	var b strings.Builder
-	chunk := make([]byte, 32<<10)
+// size is what it is said to have, or not positive; it is only a hint.
+func readAtMost(r io.Reader, size, limit int64, take func(n int) bool) (string, error) {
+	const least, most = 4 << 10, 1 << 20 // who says that a body is large may be wrong
+	b := make([]byte, 0, min(max(size+1, least), most))
 	for {
-		n, err := r.Read(chunk)
-		b.Write(chunk[:n])
+		if len(b) == cap(b) {
+			b = slices.Grow(b, cap(b))
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
 		switch {
-		case int64(b.Len()) > limit:
+		case int64(len(b)) > limit:
 			return "", errBodyTooLarge
 		case !take(n):
-			return b.String(), errNoMemory
+			return text(b), errNoMemory
 		case errors.Is(err, io.EOF):
-			return b.String(), nil
+			return text(b), nil
 		case err != nil:
 			return "", err //nolint:wrapcheck // the caller knows what r is
 		}
 	}
 }
+
+// text returns b as a string without copying it; b must not be changed any more.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } // #nosec G103 -- see above

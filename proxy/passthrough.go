@@ -57,7 +57,7 @@ func (p *Proxy) passThrough(w http.ResponseWriter, r *http.Request, rec *record,
 					removeDigests(pr.Out.Header)
 				}
 				sent = newOutgoing(body, &p.state.memory)
-				pr.Out.Body = sent
+				pr.Out.Body = sent.reader()
 				pr.Out.ContentLength = int64(len(body))
 				pr.Out.TransferEncoding = nil
 				req.release() // it is sent once

@@ -95,7 +95,7 @@ func (p *Proxy) readRequest(w http.ResponseWriter, r *http.Request) (*request, e
 		return req, errBodyTooLarge
 	}
 	// To the end: only behind it net/http notices that the client goes away.
-	wire, err := readAtMost(p.patient(w, r.Body), p.cfg.MaxBody, req.take)
+	wire, err := readAtMost(p.patient(w, r.Body), r.ContentLength, p.cfg.MaxBody, req.take)
 	if errors.Is(err, errNoMemory) {
 		req.reason = reasonMemory
 		r.Body = struct {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -150,14 +151,32 @@ type outgoing struct {
 	mu     sync.Mutex // of a transport that closes while it reads
 	text   strings.Reader
 	size   int
+	small  *strings.Reader // the text, if it is short: not worth letting go of
 	memory *allowance
 }
+
+// smallBody is what goes out in one write with the head of its request, in bytes:
+// both have to fit into net/http's buffer.
+const smallBody = 3 << 10
 
 // newOutgoing returns a body that counts as memory until it is closed.
 func newOutgoing(text string, memory *allowance) *outgoing {
 	memory.need(len(text))
 	b := &outgoing{size: len(text), memory: memory}
-	b.text.Reset(text)
+	if len(text) <= smallBody {
+		b.small = strings.NewReader(text)
+	} else {
+		b.text.Reset(text)
+	}
+	return b
+}
+
+// reader returns the body as net/http is to have it, which knows by its type alone
+// that a body is at hand and need not be waited for.
+func (b *outgoing) reader() io.ReadCloser {
+	if b.small != nil {
+		return io.NopCloser(b.small)
+	}
 	return b
 }
 
