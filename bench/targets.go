@@ -130,7 +130,7 @@ func reverseProxy(l net.Listener, to string) error {
 func doomproxy(detector string) func(*bench, string, string) (*exec.Cmd, error) {
 	return func(b *bench, port, upstream string) (*exec.Cmd, error) {
 		cmd := b.command(filepath.Join(b.dir, "doomproxy"), "serve", "--upstream", "http://127.0.0.1:"+upstream+"/v1", "--listen", "127.0.0.1:"+port, "--admin-listen", "", "--log-level", "error")
-		cmd.Env = append(cmd.Env, "DOOMPROXY_DETECTOR_MODE="+detector, "DOOMPROXY_LEDGER_STORE=memory", "DOOMPROXY_SIGNALS_HEADERS=always")
+		cmd.Env = append(cmd.Env, "DOOMPROXY_DETECTOR_MODE="+detector, "XDG_STATE_HOME="+b.dir, "DOOMPROXY_SIGNALS_HEADERS=always")
 		return cmd, nil
 	}
 }

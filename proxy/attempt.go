@@ -233,9 +233,7 @@ func (x *exchange) start(a *attempt) {
 	}
 	x.rec.sent(resp.StatusCode)
 	x.w.WriteHeader(resp.StatusCode)
-	// The head goes out now, for the first event may take minutes. An error
-	// shows again at the first write.
-	http.NewResponseController(x.w).Flush() //nolint:errcheck // see above
+	x.head = newHead(x.w)
 	x.rec.enter(phaseThinking)
 	if x.holds && a.stream {
 		x.holdBack()
@@ -322,6 +320,7 @@ func do(work func() error) (w worked) {
 
 // release ends what await and waits began, and gives back what is kept.
 func (x *exchange) release() {
+	x.head.settle()
 	if x.work != nil {
 		close(x.work)
 	}

@@ -65,6 +65,7 @@ type exchange struct {
 
 	last    *answer // the upstream's last answer, if it was an error
 	renamed bool    // the client's idempotency key is not that of the next attempt
+	head    *head   // of the answer, until something follows it
 	unpaced int     // bytes written since rec.pace was extended
 	unsent  []byte  // frames, one behind the other in the attempt's scanner, that are to be written
 
@@ -416,6 +417,10 @@ func (x *exchange) write(raw []byte) {
 
 // put is write behind all that waits.
 func (x *exchange) put(raw []byte) {
+	if x.head != nil && len(raw) > 0 {
+		x.head.settle()
+		x.head = nil
+	}
 	for len(raw) > 0 {
 		if x.unpaced == 0 || x.unpaced >= maxUnpaced {
 			x.rec.pace.extend()

@@ -131,6 +131,11 @@ func TestCompletion(t *testing.T) {
 		"check-config ":              "yaml\nyml\n:8\n",
 		"check-config --log-format ": "text\njson\n:4\n",
 		"healthcheck --admin ":       ":4\n",
+		"scan ":                      ":0\n", // names of files
+		"scan --format ":             "text\njson\n:4\n",
+		"scan --channel ":            "thinking\nresponse\ntool\n:4\n",
+		"scan --act ":                "exact\ncounter\nsaturation\n:4\n",
+		"scan --max-threshold ":      ":4\n",
 		"completion ":                "bash\t",
 	} {
 		var out, told bytes.Buffer

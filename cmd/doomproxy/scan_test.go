@@ -350,7 +350,7 @@ func TestScanErrorsOfStandardInput(t *testing.T) {
 	}
 }
 
-// Who waits for standard input can be interrupted, and what was found is told.
+// A command that waits for standard input can be interrupted.
 func TestScanInterrupted(t *testing.T) {
 	in, typed := io.Pipe()
 	t.Cleanup(func() { typed.Close() })

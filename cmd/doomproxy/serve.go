@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -101,6 +102,7 @@ func logLevel(word string) (level slog.Level) {
 // serve runs the proxy until ctx ends, with what was read from src when its files
 // were as read says.
 func (a *app) serve(ctx context.Context, src *config.Sources, read []os.FileInfo, l *config.Loaded) error {
+	defer runtime.KeepAlive(a.tuneMemory())
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := &service{app: a, sources: src, state: new(proxy.State), end: end, interactive: a.terminal()}
