@@ -231,6 +231,9 @@ func (x *exchange) start(a *attempt) {
 		h.Del("Content-Length") // further attempts may add to it
 		h.Set("X-Accel-Buffering", "no")
 	}
+	if h["Content-Type"] == nil {
+		h["Content-Type"] = nil // or net/http guesses one from the first event
+	}
 	x.rec.sent(resp.StatusCode)
 	x.w.WriteHeader(resp.StatusCode)
 	x.head = newHead(x.w)
