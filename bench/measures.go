@@ -80,7 +80,8 @@ func batched(p *probe) error {
 	if err := p.warm(work); err != nil {
 		return err
 	}
-	l, err := work(p.each)
+	var l load
+	cpu, err := p.cpu(func() (err error) { l, err = work(p.each); return err })
 	if err != nil {
 		return err
 	}
@@ -88,6 +89,9 @@ func batched(p *probe) error {
 		return fmt.Errorf("got %d events of %d requests, want %d of each", l.events, l.requests, frames+extraFrames)
 	}
 	p.add("batched frames/s", float64(l.events)/l.took.Seconds())
+	if p.pid > 0 {
+		p.add("CPU s per 1M batched frames", cpu.Seconds()*1e6/float64(l.events))
+	}
 	return nil
 }
 

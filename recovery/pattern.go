@@ -17,6 +17,7 @@ type pattern struct {
 	after  int
 	typ    string
 	at     eventMembers
+	behind [memberCount]uint8 // how many of parts a member is behind
 	parts  [maxVarying]varying // in their order in raw
 	count  int
 	recent bool // the last frame was like it
@@ -73,6 +74,14 @@ func (p *pattern) learn(ev *Event) {
 			p.count++
 		}
 	})
+	for i, at := range p.at {
+		p.behind[i] = 0
+		for j := range p.count {
+			if at.present() && data+at.lo >= p.parts[j].hi {
+				p.behind[i]++
+			}
+		}
+	}
 	if p.typ != ev.Type {
 		p.typ = strings.Clone(ev.Type)
 	}
@@ -111,14 +120,9 @@ func (p *pattern) match(f sseframe.Frame) (ev Event, ok bool) {
 	}
 	ev = Event{Frame: f, Class: ClassOther, Type: p.typ, Data: alias(raw[p.data : len(raw)-p.after]), same: p.recent, at: p.at}
 	for i := range ev.at {
-		at := &ev.at[i]
-		for j := p.count; j > 0 && at.present(); j-- {
-			if p.data+at.lo >= p.parts[j-1].hi {
-				at.lo += moved[j]
-				at.hi += moved[j]
-				break
-			}
-		}
+		by := moved[p.behind[i]&maxVarying]
+		ev.at[i].lo += by
+		ev.at[i].hi += by
 	}
 	for i := range p.count {
 		if m := p.parts[i].member; m >= 0 {

@@ -353,8 +353,8 @@ func TestScanErrorsOfStandardInput(t *testing.T) {
 // A command that waits for standard input can be interrupted.
 func TestScanInterrupted(t *testing.T) {
 	in, typed := io.Pipe()
-	t.Cleanup(func() { typed.Close() })
 	c := begin(t, func(a *app) { a.stdin = in }, nil, "scan", "-", file(t, ""))
+	t.Cleanup(func() { typed.Close() })
 	if _, err := io.WriteString(typed, loopStream("thinking")); err != nil {
 		t.Fatal(err)
 	}
