@@ -40,13 +40,13 @@ type attempt struct {
 	traces    []ledger.Key // of the reasoning items that were sent on
 
 	firstByte time.Time
-	bytes     int64  // received
-	textBytes int64  // of these, text of the model
-	looped    bool   // a confident signal came
-	noticed   bool   // one came that is not acted on, for the detector only observes
-	trigger   string // the label of the signal that it is cut for
-	forwarded bool   // something was sent on
-	spoke     bool   // an event was, other than of the response's lifecycle
+	bytes     int64           // received
+	textBytes int64           // of these, text of the model
+	looped    bool            // a confident signal came
+	noticed   bool            // one came that is not acted on, for the detector only observes
+	trigger   recovery.Signal // what it is cut for
+	forwarded bool            // something was sent on
+	spoke     bool            // an event was, other than of the response's lifecycle
 	failure   failure
 	span      trace.Span
 }

@@ -201,3 +201,31 @@ func BenchmarkShort(b *testing.B) {
 		ask(h)
 	}
 }
+
+// deltas is a stream of n deltas of thinking, no two alike, and little else.
+func deltas(n int) []byte {
+	var b bytes.Buffer
+	b.WriteString("data: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_1\"}}\n\n")
+	for i := range n {
+		fmt.Fprintf(&b, "event: response.reasoning_text.delta\ndata: {\"type\":\"response.reasoning_text.delta\",\"sequence_number\":%d,\"item_id\":\"rs_0123456789abcdef\",\"output_index\":0,\"content_index\":0,\"delta\":\" word %d of text\"}\n\n", i+1, i*7919)
+	}
+	b.WriteString("data: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"output\":[{\"type\":\"message\"}]}}\n\n")
+	return b.Bytes()
+}
+
+// What a delta costs on its way, apart from reading and writing.
+func BenchmarkDeltas(b *testing.B) {
+	const n = 10_000
+	stream := deltas(n)
+	for _, mode := range []proxy.Mode{proxy.ModeOff, proxy.ModeEnforce} {
+		b.Run("detector="+string(mode), func(b *testing.B) {
+			h := inProcessWith(b, func(c *proxy.Config) { c.Detector.Mode = mode }, func(*http.Request) io.Reader { return bytes.NewReader(stream) })
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				ask(h)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/delta")
+		})
+	}
+}

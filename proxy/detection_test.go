@@ -409,7 +409,7 @@ func found(t *testing.T, d *proxy.Detection, stream string) []detect.Signal {
 			return all
 		}
 		ev := parser.Parse(f)
-		all = append(all, d.Watch(&ev)...)
+		all = append(all, d.Watch(ev)...)
 	}
 }
 
@@ -481,7 +481,7 @@ func TestWatchingDoesNotAllocate(t *testing.T) {
 		var parser recovery.Parser
 		watch := func() {
 			ev := parser.Parse(sseframe.Frame{Raw: []byte(frame)})
-			d.Watch(&ev)
+			d.Watch(ev)
 		}
 		for range 4000 { // until it has all its memory and has nothing new to say
 			watch()
@@ -489,7 +489,7 @@ func TestWatchingDoesNotAllocate(t *testing.T) {
 		raw := []byte(frame)
 		if n := testing.AllocsPerRun(500, func() {
 			ev := parser.Parse(sseframe.Frame{Raw: raw})
-			d.Watch(&ev)
+			d.Watch(ev)
 		}); n != 0 {
 			t.Errorf("%s: got %v allocations for a delta, want none", name, n)
 		}

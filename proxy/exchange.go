@@ -288,7 +288,7 @@ func (x *exchange) resample(a *attempt) {
 	m.DiscardedTokensEstimated.Add(float64(a.textBytes / bytesPerToken))
 	m.TimeToAbort.Observe(time.Since(a.firstByte).Seconds())
 	x.rec.event("doomproxy.resample", attribute.Int("doomproxy.resample.number", x.cuts))
-	x.makeWay(a, fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, a.trigger))
+	x.makeWay(a, fmt.Sprintf("doomproxy resample=%d trigger=%s", x.cuts, recovery.SanitizeLabel(a.trigger.Label)))
 }
 
 // retried takes in an attempt that failed and makes way for the next one.

@@ -65,7 +65,7 @@ func (h *hold) events(maxFrame int) iter.Seq2[int, *recovery.Event] {
 			}
 			end += len(f.Raw)
 			ev := parser.Parse(f)
-			if !yield(end, &ev) {
+			if !yield(end, ev) {
 				return
 			}
 		}

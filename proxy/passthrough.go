@@ -210,10 +210,10 @@ func (s *watchedStream) look(frame sseframe.Frame) {
 	ev := s.parser.Parse(frame)
 	known, malformed := len(s.collector.Signals()), s.collector.Malformed()
 	if s.rec.protection == deferred {
-		s.collector.Absorb(&ev)
+		s.collector.Absorb(ev)
 	}
 	if s.detector != ModeOff {
-		s.rec.listen(&s.detection, &ev, &s.collector)
+		s.rec.listen(&s.detection, ev, &s.collector)
 	}
 	for _, sig := range s.collector.Signals()[known:] {
 		s.rec.signal(sig, s.rec.p.cfg.Policy.Confident(sig))

@@ -19,10 +19,10 @@ func (x *exchange) relay(a *attempt) verdict {
 			return x.ended(a, err)
 		}
 		ev := a.parser.Parse(frame)
-		if v := x.absorb(a, &ev); v != verdictNone {
+		if v := x.absorb(a, ev); v != verdictNone {
 			return v
 		}
-		x.forward(a, &ev)
+		x.forward(a, ev)
 		if !a.scanner.Buffered() && !x.flush() {
 			return x.clientLeft()
 		}
@@ -65,17 +65,18 @@ func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 	if x.req.detector != ModeOff {
 		x.rec.listen(&a.detection, ev, &a.collector)
 	}
-	trigger, confident := x.heed(a, a.collector.Signals()[known:])
+	fresh := a.collector.Signals()[known:]
+	confident := len(fresh) > 0 && x.heed(a, fresh)
 	if a.armed && !x.view.Visible {
 		a.capture.Absorb(ev)
 		a.textBytes += int64(ev.TextBytes())
 	}
 	switch {
 	case confident:
-		return x.looped(a, trigger)
+		return x.looped(a)
 	case x.drills(a, ev):
 		x.rec.label(drillLabel)
-		a.trigger = drillLabel
+		a.trigger.Label = drillLabel
 		x.abort("drill", recovery.KindUnknown, ModeEnforce)
 		x.rec.frames[recovery.Discarded]++
 		return verdictCut
@@ -87,9 +88,9 @@ func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 	return x.refusedInBand(a, ev)
 }
 
-// heed takes down new signals and returns the tightest of those that are to be
-// acted on; ok is false if there is none.
-func (x *exchange) heed(a *attempt, signals []recovery.Signal) (trigger recovery.Signal, ok bool) {
+// heed takes down new signals and reports whether one is to be acted on. The
+// tightest of these is the attempt's trigger, unless it has one.
+func (x *exchange) heed(a *attempt, signals []recovery.Signal) (acts bool) {
 	for _, s := range signals {
 		confident := x.p.cfg.Policy.Confident(s)
 		x.rec.signal(s, confident)
@@ -97,11 +98,11 @@ func (x *exchange) heed(a *attempt, signals []recovery.Signal) (trigger recovery
 		case !confident:
 		case s.Source == recovery.SourceLocal && x.req.detector == ModeObserve:
 			x.notice(a, s)
-		case !ok || s.Threshold < trigger.Threshold:
-			trigger, ok = s, true
+		case !a.looped && (!acts || s.Threshold < a.trigger.Threshold):
+			a.trigger, acts = s, true
 		}
 	}
-	return trigger, ok
+	return acts
 }
 
 // notice counts that an attempt would have been cut.
@@ -114,7 +115,7 @@ func (x *exchange) notice(a *attempt, s recovery.Signal) {
 
 // looped decides what is done about a confident signal. The first of an
 // attempt settles it.
-func (x *exchange) looped(a *attempt, trigger recovery.Signal) verdict {
+func (x *exchange) looped(a *attempt) verdict {
 	if a.looped {
 		return verdictNone
 	}
@@ -123,12 +124,11 @@ func (x *exchange) looped(a *attempt, trigger recovery.Signal) verdict {
 	case x.view.Visible:
 		x.late = true
 	case a.armed:
-		a.trigger = recovery.SanitizeLabel(trigger.Label)
-		x.abort(trigger.Source.String(), trigger.Kind, ModeEnforce)
+		x.abort(a.trigger.Source.String(), a.trigger.Kind, ModeEnforce)
 		x.rec.frames[recovery.Discarded]++
 		return verdictCut
 	case x.req.protection == observed:
-		x.abort(trigger.Source.String(), trigger.Kind, ModeObserve)
+		x.abort(a.trigger.Source.String(), a.trigger.Kind, ModeObserve)
 	default:
 		x.acceptedAfterBudget = true
 	}
@@ -265,9 +265,9 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	// An event whose blank line is missing counts, if it is whole.
 	ev := a.parser.Parse(tail)
 	if ev.Class != recovery.ClassCheck && !recovery.ValidJSON(ev.Data) {
-		ev = recovery.Event{Frame: tail}
+		ev = &recovery.Event{Frame: tail}
 	}
-	if v := x.absorb(a, &ev); v != verdictNone {
+	if v := x.absorb(a, ev); v != verdictNone {
 		return v
 	}
 	created := x.view.Created() || x.held != nil && x.held.view.Created()
@@ -275,7 +275,7 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	switch {
 	case x.view.Terminal, x.view.Errored, ev.Class == recovery.ClassTerminal, ev.Class == recovery.ClassError:
 		x.letGo(a)
-		x.forwardTail(a, &ev)
+		x.forwardTail(a, ev)
 		if ev.Class != recovery.ClassNone && !errors.Is(err, io.EOF) && x.whole == nil {
 			// Many clients take no event without the blank line that was lost.
 			x.write([]byte("\n\n"))
@@ -285,13 +285,13 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	case otherDialect && !a.looped && !x.redone && x.whole == nil:
 		// No stream of a response: it ends as it ended.
 		x.letGo(a)
-		x.forwardTail(a, &ev)
+		x.forwardTail(a, ev)
 		if !errors.Is(err, io.EOF) {
 			a.failure = failure{err: fmt.Errorf("read upstream: %w", err)}
 			return x.verdict(verdictDropped)
 		}
 	default:
-		return x.brokeOff(a, &ev, err)
+		return x.brokeOff(a, ev, err)
 	}
 	if x.view.Errored {
 		x.rec.end(outcomeUpstreamError, nil)

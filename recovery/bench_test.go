@@ -40,11 +40,11 @@ func benchmarkForward(b *testing.B, raw string, prepare func(*recovery.View)) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ev := p.Parse(f)
-		collector.Absorb(&ev)
+		collector.Absorb(ev)
 		if !v.Visible {
-			capture.Absorb(&ev)
+			capture.Absorb(ev)
 		}
-		v.Forward(&ev)
+		v.Forward(ev)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestCaptureKeepsLittle(t *testing.T) {
 		var p Parser
 		for i := range many {
 			ev := p.Parse(sseframe.Frame{Raw: []byte("data: " + tc.event(i) + "\n\n")})
-			c.Absorb(&ev)
+			c.Absorb(ev)
 		}
 		kept := 0
 		for _, it := range c.items {

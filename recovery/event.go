@@ -66,17 +66,17 @@ const (
 type Parser struct {
 	scratch []byte
 	pattern pattern
+	event   Event // the last one
 }
 
 // Parse says what f is. The event is valid as long as f is, and until the next
 // call.
-func (p *Parser) Parse(f sseframe.Frame) Event {
-	if ev, ok := p.pattern.match(f); ok {
-		return ev
+func (p *Parser) Parse(f sseframe.Frame) *Event {
+	if !p.pattern.match(f, &p.event) {
+		p.event = p.parse(f)
+		p.pattern.learn(&p.event)
 	}
-	ev := p.parse(f)
-	p.pattern.learn(&ev)
-	return ev
+	return &p.event
 }
 
 // parse is Parse for a frame that is not like the one before.

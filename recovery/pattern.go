@@ -17,7 +17,7 @@ type pattern struct {
 	after  int
 	typ    string
 	at     eventMembers
-	behind [memberCount]uint8 // how many of parts a member is behind
+	behind [memberCount]uint8  // how many of parts a member is behind
 	parts  [maxVarying]varying // in their order in raw
 	count  int
 	recent bool // the last frame was like it
@@ -85,14 +85,16 @@ func (p *pattern) learn(ev *Event) {
 	if p.typ != ev.Type {
 		p.typ = strings.Clone(ev.Type)
 	}
+	ev.Type = p.typ // it is that of the events to come, too
 	p.raw, p.recent = append(p.raw, raw...), true
 	p.missed++
 }
 
-// match returns the event of a frame that is like the one learned from.
-func (p *pattern) match(f sseframe.Frame) (ev Event, ok bool) {
+// match makes ev, the event before, that of a frame that is like the one learned
+// from. It reports false, and changes nothing, for any other frame.
+func (p *pattern) match(f sseframe.Frame, ev *Event) bool {
 	if len(p.raw) == 0 || f.BOM > 0 {
-		return ev, false
+		return false
 	}
 	raw, pos, from := f.Raw, 0, 0
 	var moved [maxVarying + 1]int // how far what stands behind each of the parts is
@@ -101,7 +103,7 @@ func (p *pattern) match(f sseframe.Frame) (ev Event, ok bool) {
 		part := &p.parts[i]
 		same := part.lo - from
 		if len(raw)-pos <= same || !bytes.Equal(raw[pos:pos+same], p.raw[from:part.lo]) {
-			return ev, false
+			return false
 		}
 		pos += same
 		end := skipDigits(raw, pos)
@@ -109,16 +111,19 @@ func (p *pattern) match(f sseframe.Frame) (ev Event, ok bool) {
 			end = skipText(raw, pos)
 		}
 		if end < 0 {
-			return ev, false
+			return false
 		}
 		found[i] = span{pos - p.data, end - p.data}
 		pos, from = end, part.hi
 		moved[i+1] = pos - from
 	}
 	if !bytes.Equal(raw[pos:], p.raw[from:]) {
-		return ev, false
+		return false
 	}
-	ev = Event{Frame: f, Class: ClassOther, Type: p.typ, Data: alias(raw[p.data : len(raw)-p.after]), same: p.recent, at: p.at}
+	if !p.recent {
+		*ev = Event{Class: ClassOther, Type: p.typ}
+	}
+	ev.Frame, ev.Data, ev.same, ev.at = f, alias(raw[p.data:len(raw)-p.after]), p.recent, p.at
 	for i := range ev.at {
 		by := moved[p.behind[i]&maxVarying]
 		ev.at[i].lo += by
@@ -130,7 +135,7 @@ func (p *pattern) match(f sseframe.Frame) (ev Event, ok bool) {
 		}
 	}
 	p.recent, p.missed = true, 0
-	return ev, true
+	return true
 }
 
 // skipDigits returns the index behind the whole number at i, or -1 if there is

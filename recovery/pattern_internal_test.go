@@ -1,9 +1,11 @@
 package recovery
 
 import (
+	"io"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/doomproxy/doomproxy/sseframe"
 )
@@ -12,8 +14,15 @@ import (
 // has seen nothing before, and returns how many were told by the one before.
 func sameAsFresh(t *testing.T, stream string) (same int) {
 	t.Helper()
+	same = compare(t, strings.NewReader(stream))
+	compare(t, iotest.OneByteReader(strings.NewReader(stream))) // each frame is where the last one was
+	return same
+}
+
+func compare(t *testing.T, r io.Reader) (same int) {
+	t.Helper()
 	var s sseframe.Scanner
-	s.Reset(strings.NewReader(stream))
+	s.Reset(r)
 	var p Parser
 	for n := 0; ; n++ {
 		f, err := s.Next()

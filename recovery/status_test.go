@@ -19,7 +19,7 @@ func TestTombstoneHasAStatusIfTheItemHad(t *testing.T) {
 		var p recovery.Parser
 		v := recovery.NewView(recovery.CloseTombstone, recovery.Response{})
 		ev := p.Parse(sseframe.Frame{Raw: []byte("data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":" + item + "}\n\n")})
-		v.Forward(&ev)
+		v.Forward(ev)
 		raw, _ := v.Splice("cut")
 		if got := strings.Contains(string(raw), `"type":"reasoning","status":"completed","summary":[]`); got != want {
 			t.Errorf("%s: got status %v, want %v in %s", item, got, want, raw)

@@ -19,8 +19,7 @@ func parse(raw string) *recovery.Event {
 	if err != nil {
 		f = s.Tail()
 	}
-	ev := new(recovery.Parser).Parse(f)
-	return &ev
+	return new(recovery.Parser).Parse(f)
 }
 
 // frame returns the frame of an event with the given data, named as its type.

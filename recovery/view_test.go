@@ -170,8 +170,8 @@ func TestForwardDoesNotAllocate(t *testing.T) {
 		var c recovery.Collector
 		one := func(f sseframe.Frame) {
 			ev := p.Parse(f)
-			c.Absorb(&ev)
-			v.Forward(&ev)
+			c.Absorb(ev)
+			v.Forward(ev)
 		}
 		one(delta)
 		if got := testing.AllocsPerRun(100, func() { one(delta) }); got != 0 {

@@ -50,7 +50,7 @@ func (s *scan) stream(r io.Reader) error {
 			// An event whose blank line is missing counts, if it is whole.
 			tail := scanner.Tail()
 			if ev := parser.Parse(tail); recovery.ValidJSON(ev.Data) {
-				s.event(&ev)
+				s.event(ev)
 			}
 			s.out.Bytes += int64(len(tail.Raw))
 			return nil
@@ -58,7 +58,7 @@ func (s *scan) stream(r io.Reader) error {
 			return err
 		}
 		ev := parser.Parse(frame)
-		s.event(&ev)
+		s.event(ev)
 		s.out.Bytes += int64(len(frame.Raw))
 	}
 }
@@ -87,9 +87,7 @@ func (s *scan) event(ev *recovery.Event) {
 	for i := range found {
 		s.found(&found[i])
 	}
-	if ev.Class != recovery.ClassCheck {
-		s.view.Forward(ev)
-	}
+	s.view.Forward(ev) // of a report it takes no notice
 }
 
 // found takes down what the detector found. A label that comes again is another
@@ -154,7 +152,7 @@ func (s *scan) signal(sig recovery.Signal, found *detect.Signal) {
 		out.Part, out.Offset, out.Period, out.Copies, out.Repeated = found.Part.String(), found.Offset, found.Period, found.Copies, found.Repeated
 	}
 	out.Acts = out.Why == ""
-	if s.out.Place == nil || out.Acts && s.out.Verdict != verdictCut {
+	if s.out.Place == nil || out.Acts {
 		s.out.Place = &scannedPlace{Event: out.Event, At: out.At}
 		s.cutEnd, s.cutText = s.end, s.text
 	}
