@@ -1,7 +1,8 @@
 # Each target is one plain command; `make -n target` shows it.
 
 BENCH    ?= .
-COUNT    ?= 1
+COUNT    ?= 6
+BASE     ?= $(shell git merge-base HEAD origin/main 2>/dev/null)
 FUZZTIME ?= 20s
 SOAK     ?= 60s
 
@@ -10,7 +11,7 @@ GOSEC    = go tool -modfile=tools/go.mod gosec -quiet -exclude=G104 -exclude-dir
 	-nosec-require-rules -nosec-require-justification
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint gosec vuln fmt fuzz soak bench detect-eval e2e demo ci
+.PHONY: help build test race lint gosec vuln fmt fuzz soak bench bench-proxy detect-eval e2e demo ci
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +43,11 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 soak: ## 500 streams at a time with loops, faults and cancels, for SOAK (60s)
 	go test -count 1 -run '^TestSoak$$' -v ./proxy -soak $(SOAK)
 
-bench: ## benchmarks that match BENCH (all), COUNT (1) times
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+bench: ## benchmarks that match BENCH (all), COUNT (6) times, compared with BASE
+	bench/compare '$(BASE)' '$(BENCH)' '$(COUNT)'
+
+bench-proxy: ## doomproxy beside other proxies, in one run of some twenty minutes
+	go run ./bench
 
 detect-eval: ## what the loop detector finds, flags and costs, on this machine's text
 	go run ./detect/eval

@@ -1,211 +1,200 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"log"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"runtime"
 	"strconv"
-	"sync"
+	"strings"
 	"time"
 )
 
 // bench is a run.
 type bench struct {
 	options
-	self     string // this program
-	dir      string // of files that a run needs
-	upstream string // its port
-	log      io.Writer
-	nextID   int64
-
-	mu      sync.Mutex // guards started
-	started []*exec.Cmd
-
-	skipped map[string]string // targets that are not measured, and why
-	values  map[string]map[string][]float64
+	self     string   // this program
+	dir      string   // of files that a run needs
+	upstream *process // it serves all targets
+	pinned   bool     // the target runs on cpuTarget and all else on cpuRest
+	log      *log.Logger
+	lastID   int64 // of a stream
+	results  *results
 }
 
-func newBench(o *options, log io.Writer) (*bench, error) {
-	b := &bench{options: *o, log: log, skipped: map[string]string{}, values: map[string]map[string][]float64{}}
-	var err error
+// The processors that are used if each process has one.
+const (
+	cpuTarget = 0
+	cpuRest   = 1
+)
+
+func newBench(ctx context.Context, o *options, log *log.Logger) (b *bench, err error) {
+	b = &bench{options: *o, log: log}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
 	if b.self, err = os.Executable(); err != nil {
-		return nil, err
+		return b, err
 	}
 	if b.dir, err = os.MkdirTemp("", "doomproxy-bench-"); err != nil {
+		return b, err
+	}
+	b.limitStreams()
+	b.pinned = o.procs == 1 && canPin(ctx, cpuTarget) && canPin(ctx, cpuRest)
+	b.results = newResults(o, b.pinned)
+	if o.procs == 1 && !b.pinned {
+		b.log.Print("processes cannot be pinned to processors here, and disturb each other")
+	}
+	if b.wants(nameOff, targetNames()) || b.wants(nameOn, targetNames()) {
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.doomproxy(), "github.com/doomproxy/doomproxy/cmd/doomproxy") // #nosec G204 -- a folder of ours
+		if out, err := build.CombinedOutput(); err != nil {
+			return b, fmt.Errorf("build doomproxy: %w\n%s", err, out)
+		}
+	}
+	if b.pinned {
+		if err := pin(ctx, os.Getpid(), cpuRest); err != nil {
+			return b, fmt.Errorf("pin this process to processor %d: %w", cpuRest, err)
+		}
+		runtime.GOMAXPROCS(1)
+	}
+	b.upstream, err = b.start(ctx, target{"upstream", role(roleUpstream)}, cpuRest)
+	return b, err
+}
+
+// limitStreams lets no more streams be opened than the system allows: a target has
+// two connections for each, and the rest is for itself.
+func (b *bench) limitStreams() {
+	const others = 500
+	most := b.mostStreams()
+	limit := openFiles(2*most + others)
+	if limit >= 2*most+others {
+		return
+	}
+	most = max((limit-others)/2, 10)
+	b.log.Printf("%d files may be open at a time, so that %d streams are the most that are opened; ulimit -n raises it", limit, most)
+	for i, n := range b.streams {
+		b.streams[i] = min(n, most)
+	}
+}
+
+// start runs a target on a processor.
+func (b *bench) start(ctx context.Context, t target, cpu int) (*process, error) {
+	port, err := freePort(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if o.wants(nameOff, targetNames()) || o.wants(nameOn, targetNames()) {
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(b.dir, "doomproxy"), "github.com/doomproxy/doomproxy/cmd/doomproxy") // #nosec G204 -- names of ours
-		if out, err := build.CombinedOutput(); err != nil {
-			b.close()
-			return nil, fmt.Errorf("build doomproxy: %w\n%s", err, out)
-		}
+	to := ""
+	if b.upstream != nil {
+		to = b.upstream.port
 	}
-	if limit := openFiles(); limit < 2*b.streams[len(b.streams)-1]+1000 {
-		// What a target needs for both of its sides, and some more.
-		b.streams[len(b.streams)-1] = (limit - 1000) / 2
-		fmt.Fprintf(log, "only %d files may be open at a time, so that %d streams are the most\n", limit, b.streams[len(b.streams)-1])
-	}
-	if b.procs == 1 {
-		pin(os.Getpid(), 1)
-	}
-	b.upstream, _, err = b.start(target{"upstream", role("upstream")}, 1)
+	c, err := t.command(b, port, to)
 	if err != nil {
-		b.close()
-		return nil, fmt.Errorf("the upstream: %w", err)
+		return nil, err
 	}
-	return b, nil
-}
-
-// command prepares a process of a run. It ends with b.
-func (b *bench) command(path string, args ...string) *exec.Cmd {
-	cmd := exec.Command(path, args...) // #nosec G204 -- programs of a run
-	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(b.procs))
-	return cmd
-}
-
-// start runs a target on a processor and returns its port and process.
-func (b *bench) start(t target, cpu int) (port string, cmd *exec.Cmd, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
+	if b.pinned {
+		c.path, c.args = pinned(cpu, c.path, c.args)
 	}
-	_, port, _ = net.SplitHostPort(l.Addr().String())
-	l.Close()
-	if cmd, err = t.command(b, port, b.upstream); err != nil {
-		return "", nil, err
-	}
-	if b.procs == 1 {
-		cmd = pinned(cmd, cpu)
-	}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	b.mu.Lock()
-	b.started = append(b.started, cmd)
-	b.mu.Unlock()
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			c.Close()
-			return port, cmd, nil
-		}
-		if time.Since(start) > 10*time.Second {
-			return "", nil, fmt.Errorf("%s does not listen after 10 s: %s", t.name, said.String())
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, c.path, c.args...) // #nosec G204 -- programs of a run
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "DOOMPROXY_") { // settings of whoever runs this
+			cmd.Env = append(cmd.Env, v)
 		}
 	}
-}
-
-// end ends a process and its children.
-func (b *bench) end(cmd *exec.Cmd) {
-	cmd.Process.Signal(os.Interrupt) //nolint:errcheck // it may have ended
-	timer := time.AfterFunc(5*time.Second, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	cmd.Wait() //nolint:errcheck // it was interrupted
+	cmd.Env = append(append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(b.procs)), c.env...)
+	return launch(ctx, cmd, cancel, port)
 }
 
 // close ends all that was started.
 func (b *bench) close() {
-	b.mu.Lock()
-	started := b.started
-	b.started = nil
-	b.mu.Unlock()
-	for _, cmd := range started {
-		if cmd.ProcessState == nil {
-			b.end(cmd)
+	if b.upstream != nil {
+		b.upstream.end()
+	}
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir) // #nosec G703 -- made above
+	}
+}
+
+// measure runs all rounds. In each, a measurement is made of one target after the
+// other, so that what else the machine does in the meantime is much the same for all.
+func (b *bench) measure(ctx context.Context) error {
+	for round := range b.rounds {
+		b.log.Printf("round %d of %d", round+1, b.rounds)
+		for _, m := range b.measures() {
+			if !b.wants(m.name, measureNames()) || m.most > 0 && round >= m.most {
+				continue
+			}
+			for i := range targets {
+				// Another target is the first each time.
+				t := targets[(i+round)%len(targets)]
+				if !b.wants(t.name, targetNames()) || b.results.Skipped[t.name] != "" || m.only != "" && !strings.HasPrefix(t.name, m.only) {
+					continue
+				}
+				if err := b.visit(ctx, m, t); err != nil {
+					return fmt.Errorf("round %d, %s of %s: %w", round+1, m.name, t.name, err)
+				}
+			}
 		}
 	}
-	os.RemoveAll(b.dir) //nolint:errcheck // it is a temporary one
+	return nil
+}
+
+// visit measures something of a target once. The target begins anew each time, so
+// that memory of one measurement does not count in the next.
+func (b *bench) visit(ctx context.Context, m measurement, t target) error {
+	p := &probe{bench: b, name: t.name, process: &process{port: b.upstream.port}}
+	if t.command != nil {
+		var err error
+		p.process, err = b.start(ctx, t, cpuTarget)
+		if errors.Is(err, errNotInstalled) {
+			b.results.Skipped[t.name] = err.Error()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer p.end()
+	}
+	return m.run(ctx, p)
 }
 
 // probe is a target that runs.
 type probe struct {
 	*bench
-	target
-	port string
-	pid  int // 0 for none
-}
-
-// cpu runs work and returns what the target's CPU did for it.
-func (p *probe) cpu(work func() error) (time.Duration, error) {
-	if p.pid == 0 {
-		return 0, work()
-	}
-	before, err := cpuTime(p.pid)
-	if err != nil {
-		return 0, errors.Join(err, work())
-	}
-	if err := work(); err != nil {
-		return 0, err
-	}
-	after, err := cpuTime(p.pid)
-	return after - before, err
+	*process
+	name string
 }
 
 // add takes down a value of a measurement.
-func (p *probe) add(measure string, value float64) {
-	if p.values[measure] == nil {
-		p.values[measure] = map[string][]float64{}
+func (p *probe) add(row string, value float64) { p.results.add(row, p.name, value) }
+
+// addCPU takes down CPU time, if there is a process and a system that tells.
+func (p *probe) addCPU(row string, used time.Duration, unit time.Duration, n int) {
+	if p.pid != 0 && used > 0 && n > 0 {
+		p.add(row, float64(used)/float64(unit)/float64(n))
 	}
-	p.values[measure][p.name] = append(p.values[measure][p.name], value)
 }
 
-// id returns the first of n numbers of streams that no other stream has.
-func (p *probe) id(n int) int64 {
-	p.nextID += int64(n)
-	return p.nextID - int64(n)
+// cpu is what the target has used so far; 0 if that cannot be told.
+func (p *probe) cpu() (time.Duration, error) {
+	if p.pid == 0 {
+		return 0, nil
+	}
+	used, err := cpuTime(p.pid)
+	if errors.Is(err, errors.ErrUnsupported) {
+		p.results.Notes["CPU"] = err.Error()
+		return 0, nil
+	}
+	return used, err
 }
 
-// measure runs all rounds.
-func (b *bench) measure() error {
-	for round := range b.rounds {
-		for i := range targets {
-			// Each round begins with another target, so that none is always first.
-			t := targets[(i+round)%len(targets)]
-			if !b.wants(t.name, targetNames()) || b.skipped[t.name] != "" {
-				continue
-			}
-			if err := b.visit(t, round); err != nil {
-				return fmt.Errorf("round %d, %s: %w", round+1, t.name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// visit measures one target once. A target begins anew each time, so that memory
-// of one measurement does not count in the next.
-func (b *bench) visit(t target, round int) error {
-	fmt.Fprintf(b.log, "round %d of %d: %s\n", round+1, b.rounds, t.name)
-	for _, m := range measures {
-		if !b.wants(m.name, measureNames()) || m.once && round > 0 || !m.fits(t.name) {
-			continue
-		}
-		p := &probe{bench: b, target: t, port: b.upstream}
-		if t.command != nil {
-			port, cmd, err := b.start(t, 0)
-			if err != nil {
-				b.skipped[t.name] = err.Error()
-				return nil
-			}
-			p.port, p.pid = port, cmd.Process.Pid
-			err = m.run(p)
-			b.end(cmd)
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.name, err)
-			}
-			continue
-		}
-		if err := m.run(p); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-	}
-	return nil
+// ids returns the first of n numbers of streams that no other stream has.
+func (b *bench) ids(n int) int64 {
+	b.lastID += int64(n)
+	return b.lastID - int64(n)
 }

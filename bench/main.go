@@ -3,19 +3,24 @@
 // where they are installed. Each target is a process of its own, so that its
 // CPU time and memory are those that the system accounts to it.
 //
-//	make bench-proxy                 a whole run, some ten minutes
-//	go run ./bench -rounds 1 -quick  a look whether it works
+//	make bench-proxy         a whole run, some twenty minutes
+//	go run ./bench -quick    a look whether it works
 //
 // docs/performance.md says how to read what it prints.
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -25,41 +30,41 @@ type options struct {
 	each    time.Duration // of one measurement
 	procs   int           // processors for a target
 	streams []int         // that are open at a time when memory is measured
-	only    string        // target, or measurement
+	only    []string      // names of targets and measurements; none: all
 	json    string        // file
+	quick   bool
 }
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		log.New(os.Stderr, "bench: ", 0).Print(err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == roleArg {
-		return play(args[1:])
+		return play(ctx, args[1:])
 	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, os.Interrupt)
-	b, err := newBench(o, stderr)
+	b, err := newBench(ctx, o, log.New(stderr, "", 0))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	go func() {
-		<-stop
-		b.close()
-		os.Exit(1)
-	}()
-	if err := b.measure(); err != nil {
-		return err
+	// What was measured until something failed is worth seeing.
+	err = b.measure(ctx)
+	_, printErr := io.WriteString(stdout, b.results.report())
+	if o.json != "" {
+		printErr = errors.Join(printErr, b.results.write(o.json))
 	}
-	return b.report(stdout)
+	return errors.Join(err, printErr)
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
@@ -68,15 +73,23 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags.SetOutput(stderr)
 	flags.IntVar(&o.rounds, "rounds", 10, "how often each target is measured, in turn")
 	flags.DurationVar(&o.each, "each", 1500*time.Millisecond, "how long one measurement takes")
-	flags.IntVar(&o.procs, "procs", 1, "processors for a target: 1 pins it to the first one, more pin nothing")
-	flags.StringVar(&o.only, "only", "", "targets and measurements that are wanted, with commas between")
-	flags.StringVar(&o.json, "json", "", "write the numbers to this file, too")
-	quick := flags.Bool("quick", false, "short measurements, and no 10,000 streams")
+	flags.IntVar(&o.procs, "procs", 1, "GOMAXPROCS of a target; 1 pins it to one processor and all else to another, more pin nothing")
+	only := flags.String("only", "", "targets and measurements that are wanted, with commas between, of "+strings.Join(append(targetNames(), measureNames()...), ","))
+	flags.StringVar(&o.json, "json", "", "write all values to this file, too")
+	flags.BoolVar(&o.quick, "quick", false, "a smoke run: one round of short measurements, and no 10,000 streams")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	if *quick {
-		o.each, o.streams = 300*time.Millisecond, []int{100}
+	if o.quick {
+		given := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		if !given["rounds"] {
+			o.rounds = 1
+		}
+		if !given["each"] {
+			o.each = 300 * time.Millisecond
+		}
+		o.streams = o.streams[:1]
 	}
 	switch {
 	case flags.NArg() > 0:
@@ -88,33 +101,30 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	case o.procs < 1:
 		return nil, fmt.Errorf("-procs: %d is not allowed, want 1 or more", o.procs)
 	}
-	for name := range strings.SplitSeq(o.only, ",") {
-		if name != "" && !known(name) {
-			return nil, fmt.Errorf("-only: there is no %q, want some of %s", name, strings.Join(append(targetNames(), measureNames()...), ","))
+	known := append(targetNames(), measureNames()...)
+	for name := range strings.SplitSeq(*only, ",") {
+		if name == "" {
+			continue
 		}
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("-only: there is no %q, want some of %s", name, strings.Join(known, ","))
+		}
+		o.only = append(o.only, name)
 	}
 	return o, nil
 }
 
-// wants reports whether a name was asked for, among those of its kind.
+// wants reports whether a name is asked for. If none of its kind is, all are.
 func (o *options) wants(name string, kind []string) bool {
-	asked, any := false, false
-	for n := range strings.SplitSeq(o.only, ",") {
-		for _, k := range kind {
-			if n == k {
-				any = true
-				asked = asked || n == name
-			}
-		}
-	}
-	return asked || !any
-}
-
-func known(name string) bool {
-	for _, n := range append(targetNames(), measureNames()...) {
+	some := false
+	for _, n := range o.only {
 		if n == name {
 			return true
 		}
+		some = some || slices.Contains(kind, n)
 	}
-	return false
+	return !some
 }
+
+// mostStreams is the most that are open at a time.
+func (o *options) mostStreams() int { return slices.Max(o.streams) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,11 +13,11 @@ import (
 	"time"
 )
 
-// clockTick is the unit of times in /proc (man 5 proc); it is 10 ms on all systems
-// that Go runs on.
+// clockTick is the unit of times in /proc/PID/stat (man 5 proc): USER_HZ, which is
+// 100 on all systems that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// family returns a process and its children.
+// family returns a process and its children: nginx works in one.
 func family(pid int) []int {
 	all := []int{pid}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -31,7 +32,9 @@ func family(pid int) []int {
 	return all
 }
 
-// cpuTime is what a process and its children have used, to about 1 ms.
+// cpuTime is what a process and its children have used. The scheduler's account
+// counts nanoseconds, and is brought up to date each tick; where it is not kept,
+// user and system time count ticks.
 func cpuTime(pid int) (used time.Duration, err error) {
 	for _, p := range family(pid) {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p))
@@ -58,15 +61,16 @@ func cpuTime(pid int) (used time.Duration, err error) {
 	return used, nil
 }
 
-// statTicks are user and system time of /proc/PID/stat.
+// statTicks are user and system time of a process.
 func statTicks(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
+	// The name in front is in brackets, and may hold anything.
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+		return 0, fmt.Errorf("/proc/%d/stat: got %d fields, want 13 or more behind the name", pid, len(fields))
 	}
 	user, err := strconv.ParseInt(fields[11], 10, 64)
 	if err != nil {
@@ -96,30 +100,46 @@ func residentBytes(pid int) (bytes int64, err error) {
 	return bytes, nil
 }
 
-// pin keeps a process on one processor, with what it starts; a hint that cannot be
-// had is done without.
-func pin(pid, cpu int) {
-	exec.Command("taskset", "-a", "-c", "-p", strconv.Itoa(cpu), strconv.Itoa(pid)).Run() //nolint:errcheck,noctx // see above // #nosec G204 -- numbers
+// canPin reports whether a process can be kept on a processor.
+func canPin(ctx context.Context, cpu int) bool {
+	return exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(cpu), "true").Run() == nil // #nosec G204 -- a number
 }
 
-// pinned makes a command begin on one processor, so that its runtime counts one.
-func pinned(cmd *exec.Cmd, cpu int) *exec.Cmd {
-	path, err := exec.LookPath("taskset")
-	if err != nil {
-		return cmd
-	}
-	cmd.Args = append([]string{path, "-c", strconv.Itoa(cpu), cmd.Path}, cmd.Args[1:]...)
-	cmd.Path = path
-	return cmd
+// pin keeps a process on a processor, with what it starts.
+func pin(ctx context.Context, pid, cpu int) error {
+	return exec.CommandContext(ctx, "taskset", "-a", "-c", "-p", strconv.Itoa(cpu), strconv.Itoa(pid)).Run() // #nosec G204 -- numbers
 }
 
-// openFiles raises the limit of open files and returns it.
-func openFiles() int {
+// pinned makes a program begin on a processor, so that its runtime sees but one.
+func pinned(cpu int, path string, args []string) (string, []string) {
+	return "taskset", append([]string{"-c", strconv.Itoa(cpu), path}, args...)
+}
+
+// openFiles raises the number of files that a process may have open, to want if
+// that is allowed, and returns what it is.
+func openFiles(want int) int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
-		return 1024
+		return want
 	}
-	limit.Cur = limit.Max
-	syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) //nolint:errcheck // then it stays as it is
-	return int(min(limit.Cur, 1<<20))                // #nosec G115 -- bounded
+	// Without a call Go gives what it starts the limit that it was started with.
+	more := uint64(max(want, 0)) // #nosec G115 -- not negative
+	raised := syscall.Rlimit{Cur: max(more, limit.Cur), Max: max(more, limit.Max)}
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) != nil { // only root raises Max
+		raised = syscall.Rlimit{Cur: limit.Max, Max: limit.Max}
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) // then it stays as it is
+	}
+	_ = syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
+	return int(min(limit.Cur, 1<<30)) // #nosec G115 -- bounded
+}
+
+// processor is the name of the machine's.
+func processor() string {
+	data, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(data)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
 }

@@ -1,43 +1,43 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // target is a proxy that is measured.
 type target struct {
 	name string
-	// command returns what to run, for an upstream at a port, to listen at a port;
-	// nil if it is not installed.
-	command func(b *bench, port, upstream string) (*exec.Cmd, error)
+	// command says what to run, to listen at a port for an upstream at a port; nil for
+	// no proxy at all.
+	command func(b *bench, port, upstream string) (command, error)
+}
+
+// command is a program with its arguments and what it gets besides the environment.
+type command struct {
+	path string
+	args []string
+	env  []string
 }
 
 // The names of targets that others are compared with.
 const (
-	nameDirect  = "direct"
-	nameFloor   = "tcp"
-	namePeer    = "reverseproxy"
-	nameOff     = "doomproxy"
-	nameOn      = "doomproxy+detector"
-	pathStreams = "/v1/responses"
+	nameDirect = "direct"
+	nameFloor  = "tcp"
+	namePeer   = "reverseproxy"
+	nameOff    = "doomproxy"
+	nameOn     = "doomproxy+detector"
 )
 
 var targets = []target{
 	{nameDirect, nil},
-	{nameFloor, role("tcp")},
+	{nameFloor, role(roleTCP)},
 	{"nginx", nginx},
 	{"haproxy", haproxy},
-	{namePeer, role("reverseproxy")},
+	{namePeer, role(roleReverseProxy)},
 	{nameOff, doomproxy("off")},
 	{nameOn, doomproxy("enforce")},
 }
@@ -49,116 +49,60 @@ func targetNames() (names []string) {
 	return names
 }
 
-// roleArg is the first argument of this program where it plays a part in a run.
-const roleArg = "role"
-
-// role returns the command of a part that this program plays.
-func role(name string) func(*bench, string, string) (*exec.Cmd, error) {
-	return func(b *bench, port, upstream string) (*exec.Cmd, error) {
-		return b.command(b.self, roleArg, name, port, upstream), nil
+// role is a part that this program plays.
+func role(name string) func(*bench, string, string) (command, error) {
+	return func(b *bench, port, upstream string) (command, error) {
+		return command{path: b.self, args: []string{roleArg, name, port, upstream}}, nil
 	}
 }
 
-// play plays a part until it is killed.
-func play(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("role: got %d arguments, want name, port and port of the upstream", len(args))
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:"+args[1])
-	if err != nil {
-		return err
-	}
-	to := "127.0.0.1:" + args[2]
-	switch args[0] {
-	case "upstream":
-		return newUpstream().serve(l)
-	case "tcp":
-		return copyTCP(l, to)
-	case "reverseproxy":
-		return reverseProxy(l, to)
-	}
-	return fmt.Errorf("role: there is no %q", args[0])
-}
-
-// copyTCP copies connections both ways: the least that a proxy in Go can do.
-func copyTCP(l net.Listener, to string) error {
-	for {
-		client, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer client.Close()
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				return
-			}
-			defer server.Close()
-			go func() {
-				plainCopy(server, client)
-				server.Close()
-			}()
-			plainCopy(client, server)
-		}()
+// doomproxy is the proxy that all this is about, with all on but, perhaps, the
+// detector. As with the others, nothing is logged for each request.
+func doomproxy(detector string) func(*bench, string, string) (command, error) {
+	return func(b *bench, port, upstream string) (command, error) {
+		config, err := b.write("doomproxy.yaml", "", port, upstream)
+		return command{
+			path: b.doomproxy(),
+			args: []string{
+				"serve", "--config", config, "--listen", "127.0.0.1:" + port, "--admin-listen", "127.0.0.1:0",
+				"--upstream", "http://127.0.0.1:" + upstream + "/v1", "--log-level", "error",
+			},
+			env: []string{"DOOMPROXY_DETECTOR_MODE=" + detector, "DOOMPROXY_SIGNALS_HEADERS=always", "XDG_STATE_HOME=" + b.dir},
+		}, err
 	}
 }
 
-// plainCopy copies through memory, as a proxy that looks at the bytes has to:
-// io.Copy would have the system move them from socket to socket.
-func plainCopy(w io.Writer, r io.Reader) {
-	buf := make([]byte, 32<<10)
-	io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, buf) //nolint:errcheck // the end of a connection
-}
+// doomproxy is where the program is that was built for this run.
+func (b *bench) doomproxy() string { return filepath.Join(b.dir, "doomproxy") }
 
-// reverseProxy is the proxy of the standard library, as one would use it for streams.
-func reverseProxy(l net.Listener, to string) error {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1000
-	transport.DisableCompression = true
-	u := &url.URL{Scheme: "http", Host: to}
-	srv := &http.Server{
-		Handler: &httputil.ReverseProxy{
-			Transport: transport, FlushInterval: -1,
-			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) },
-		},
-		ReadHeaderTimeout: time.Minute,
-	}
-	return srv.Serve(l)
-}
+// errNotInstalled is why a target is left out.
+var errNotInstalled = errors.New("not installed")
 
-// doomproxy is the proxy that all this is about, with all on but, perhaps, the detector.
-func doomproxy(detector string) func(*bench, string, string) (*exec.Cmd, error) {
-	return func(b *bench, port, upstream string) (*exec.Cmd, error) {
-		cmd := b.command(filepath.Join(b.dir, "doomproxy"), "serve", "--upstream", "http://127.0.0.1:"+upstream+"/v1", "--listen", "127.0.0.1:"+port, "--admin-listen", "", "--log-level", "error")
-		cmd.Env = append(cmd.Env, "DOOMPROXY_DETECTOR_MODE="+detector, "XDG_STATE_HOME="+b.dir, "DOOMPROXY_SIGNALS_HEADERS=always")
-		return cmd, nil
-	}
-}
-
-// installed returns the path of a program, or an error that says so.
+// installed returns the path of a program. Servers often lie where only root looks.
 func installed(name string) (string, error) {
 	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin") {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode()&0o111 != 0 { // #nosec G703 -- the path of whoever runs this
 			return filepath.Join(dir, name), nil
 		}
 	}
-	return "", fmt.Errorf("%s is not installed", name)
+	return "", fmt.Errorf("%s: %w", name, errNotInstalled)
 }
 
-// write fills in the ports in a configuration and puts it where b keeps things.
+// write fills in a configuration and puts it where b keeps things.
 func (b *bench) write(name, text, port, upstream string) (string, error) {
 	path := filepath.Join(b.dir, name)
-	text = strings.NewReplacer("PORT", port, "UPSTREAM", upstream, "DIR", b.dir).Replace(text)
-	return path, os.WriteFile(path, []byte(text), 0o600)
+	text = strings.NewReplacer("PORT", port, "UPSTREAM", upstream, "DIR", b.dir,
+		"STREAMS", fmt.Sprint(b.mostStreams()+100), "FILES", fmt.Sprint(2*b.mostStreams()+500)).Replace(text)
+	return path, os.WriteFile(path, []byte(text), 0o600) // #nosec G703 -- in a folder of ours
 }
 
-func nginx(b *bench, port, upstream string) (*exec.Cmd, error) {
+func nginx(b *bench, port, upstream string) (command, error) {
 	path, err := installed("nginx")
 	if err != nil {
-		return nil, err
+		return command{}, err
 	}
-	conf, err := b.write("nginx.conf", `daemon off; worker_processes 1; worker_rlimit_nofile 60000; pid DIR/nginx.pid; error_log DIR/nginx.log crit;
-events { worker_connections 30000; }
+	config, err := b.write("nginx.conf", `daemon off; worker_processes 1; worker_rlimit_nofile FILES; pid DIR/nginx.pid; error_log DIR/nginx.log crit;
+events { worker_connections FILES; }
 http {
   access_log off; client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/f; uwsgi_temp_path DIR/u; scgi_temp_path DIR/s;
   keepalive_requests 1000000;
@@ -169,19 +113,16 @@ http {
   }
 }
 `, port, upstream)
-	if err != nil {
-		return nil, err
-	}
-	return b.command(path, "-c", conf, "-p", b.dir), nil
+	return command{path: path, args: []string{"-c", config, "-p", b.dir}}, err
 }
 
-func haproxy(b *bench, port, upstream string) (*exec.Cmd, error) {
+func haproxy(b *bench, port, upstream string) (command, error) {
 	path, err := installed("haproxy")
 	if err != nil {
-		return nil, err
+		return command{}, err
 	}
-	conf, err := b.write("haproxy.cfg", `global
-  maxconn 9000
+	config, err := b.write("haproxy.cfg", `global
+  maxconn STREAMS
   nbthread 1
 defaults
   mode http
@@ -190,12 +131,10 @@ defaults
   timeout client 600s
   timeout server 600s
   http-reuse always
+  maxconn STREAMS
 listen l
-  bind 127.0.0.1:PORT
+  bind 127.0.0.1:PORT backlog 4096
   server s 127.0.0.1:UPSTREAM pool-max-conn 1000
 `, port, upstream)
-	if err != nil {
-		return nil, err
-	}
-	return b.command(path, "-db", "-f", conf), nil
+	return command{path: path, args: []string{"-db", "-f", config}}, err
 }

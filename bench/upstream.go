@@ -3,9 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -14,81 +14,69 @@ import (
 	"time"
 )
 
-// The upstream is a plain TCP server, so that it costs little beside what is
-// measured. What a stream is like stands in a header of the request, which all
-// targets pass on.
 const (
-	headerStream = "X-Bench"
-	// marker stands in front of the time, in nanoseconds, at which a frame was sent. It
-	// is a member that some APIs pad events with, so that no detector reads it.
-	marker   = "\"obfuscation\":\""
-	stampLen = 19 // digits of such a time, until the year 2286
+	// headerPlan tells the upstream what a stream is to be like. All targets pass it on.
+	headerPlan = "X-Bench"
+	// pathLeft and an id is where the upstream says when that stream was left.
+	pathLeft = "/left/"
 	// reminder is a part of what doomproxy tells an attempt that follows a cut.
 	reminder = "had begun to repeat itself"
 )
 
-// plan is what a stream is like.
+// errLeft ends a connection whose stream was not to end.
+var errLeft = errors.New("the stream was left")
+
+// endless is a number of deltas that no run gets to the end of.
+const endless = 1 << 40
+
+// plan is what a stream is like. It opens with two events; then come the deltas,
+// the last quarter of them text and all others reasoning; four more events, of which
+// the second stands between reasoning and text, make 6 in all.
 type plan struct {
-	frames int           // events between the first two and the last two; -1: none more, ever
-	batch  int           // events in one write
-	pace   time.Duration // between two writes
-	loops  bool          // it reports a loop, unless it is told of one
-	id     int64         // for the time at which it was left
+	deltas int
+	batch  int           // deltas in one write
+	pace   time.Duration // between two writes; 0: as fast as they can be written
+	loops  bool          // a loop is reported after 20 deltas, unless this is the attempt after a cut
+	silent bool          // nothing comes after three deltas, until the stream is left
+	id     int64         // streams with other numbers have other text; for the time at which it was left
 }
 
+// aroundDeltas is the number of events besides the deltas.
+const aroundDeltas = 6
+
 func (p plan) String() string {
-	return fmt.Sprintf("frames=%d batch=%d pace=%d loops=%t id=%d", p.frames, p.batch, p.pace, p.loops, p.id)
+	return fmt.Sprintf("%d,%d,%d,%t,%t,%d", p.deltas, p.batch, p.pace, p.loops, p.silent, p.id)
 }
 
 func parsePlan(s string) (p plan, err error) {
-	_, err = fmt.Sscanf(s, "frames=%d batch=%d pace=%d loops=%t id=%d", &p.frames, &p.batch, &p.pace, &p.loops, &p.id)
-	if err == nil && p.batch < 1 {
-		err = fmt.Errorf("batch=%d: want 1 or more", p.batch)
+	fields := strings.Split(s, ",")
+	if len(fields) != 6 {
+		return p, fmt.Errorf("%s: got %d fields, want 6", headerPlan, len(fields))
+	}
+	number := func(i int) int64 {
+		n, e := strconv.ParseInt(fields[i], 10, 64)
+		err = errors.Join(err, e)
+		return n
+	}
+	p.deltas, p.batch, p.pace = int(number(0)), int(number(1)), time.Duration(number(2))
+	p.loops, p.silent, p.id = fields[3] == "true", fields[4] == "true", number(5)
+	if err == nil && (p.batch < 1 || p.pace < 0 || p.id < 0) {
+		err = fmt.Errorf("%s: %s: want a batch of 1 or more, and no negative number", headerPlan, s)
 	}
 	return p, err
 }
 
-const (
-	created = "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_0123456789abcdef\",\"object\":\"response\",\"created_at\":1700000000,\"status\":\"in_progress\",\"model\":\"m\",\"output\":[]}}\n\n" +
-		"event: response.output_item.added\ndata: {\"type\":\"response.output_item.added\",\"sequence_number\":1,\"output_index\":0,\"item\":{\"id\":\"rs_0123456789abcdef\",\"type\":\"reasoning\",\"summary\":[]}}\n\n"
-	completed = "event: response.output_item.done\ndata: {\"type\":\"response.output_item.done\",\"sequence_number\":9000001,\"output_index\":0,\"item\":{\"id\":\"rs_0123456789abcdef\",\"type\":\"reasoning\",\"summary\":[]}}\n\n" +
-		"event: response.completed\ndata: {\"type\":\"response.completed\",\"sequence_number\":9000003,\"response\":{\"id\":\"resp_0123456789abcdef\",\"object\":\"response\",\"created_at\":1700000000,\"status\":\"completed\",\"model\":\"m\",\"output\":[{\"id\":\"msg_0123456789abcdef\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[]}],\"usage\":{\"input_tokens\":9,\"output_tokens\":9}}}\n\n"
-	report = "event: response.doom_loop_check\ndata: {\"sequence_number\":30,\"type\":\"response.doom_loop_check\",\"doom_loop_check\":{\"triggers\":[\"tail_repetition:8@thinking\"]}}\n\n"
-	// around a stream's own events.
-	extraFrames = 4
-)
-
-// textLen is the text of a delta: a few tokens. The whole event has some 230 bytes.
-const textLen = 24
-
-// deltas are events of a model that thinks, no two alike, in which nothing repeats.
-func deltas(n int) [][]byte {
-	r := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- the same in each run
-	all := make([][]byte, n)
-	for i := range all {
-		var text strings.Builder
-		for text.Len() < textLen {
-			text.WriteByte("etaoinshrdlu    "[r.IntN(16)])
-		}
-		all[i] = fmt.Appendf(nil, "event: response.reasoning_text.delta\ndata: {\"type\":\"response.reasoning_text.delta\",\"sequence_number\":%d,\"item_id\":\"rs_0123456789abcdef\",\"output_index\":0,\"delta\":\"%s\",%s%0*d\"}\n\n",
-			i+2, text.String(), marker, stampLen, 0)
-	}
-	return all
-}
-
-// manyDeltas is how many there are: more text than a detector looks back on.
-const manyDeltas = 8192
-
-// upstream serves streams.
+// upstream serves streams. It is a plain TCP server of events that were made before,
+// so that it costs little beside what is measured.
 type upstream struct {
-	deltas [][]byte
+	*frames
 
 	mu   sync.Mutex
-	left map[int64]int64 // when streams were left, by id, in Unix nanoseconds
+	left map[int64]int64 // when silent streams were left, by id, in Unix nanoseconds
 }
 
 func newUpstream() *upstream {
-	return &upstream{deltas: deltas(manyDeltas), left: map[int64]int64{}}
+	return &upstream{frames: newFrames(), left: map[int64]int64{}}
 }
 
 // serve accepts connections until the listener is closed.
@@ -100,144 +88,175 @@ func (u *upstream) serve(l net.Listener) error {
 		}
 		go func() {
 			defer conn.Close()
-			u.handle(conn) // an error is the end of a connection
+			in := bufio.NewReader(conn)
+			for u.handle(conn, in) == nil { // an error is the end of a connection
+			}
 		}()
 	}
 }
 
-// handle answers the requests of one connection.
-func (u *upstream) handle(conn net.Conn) {
-	in := bufio.NewReader(conn)
-	for {
-		req, err := http.ReadRequest(in)
-		if err != nil {
-			return
-		}
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			return
-		}
-		if req.Method == http.MethodGet {
-			if u.tell(conn, req.URL.Path) != nil {
-				return
-			}
-			continue
-		}
-		p, err := parsePlan(req.Header.Get(headerStream))
-		if err != nil {
-			return
-		}
-		p.loops = p.loops && !bytes.Contains(body, []byte(reminder))
-		if u.stream(conn, in, p) != nil {
-			return
-		}
+// handle answers one request.
+func (u *upstream) handle(conn net.Conn, in *bufio.Reader) error {
+	req, err := http.ReadRequest(in)
+	if err != nil {
+		return err
 	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	if id, ok := strings.CutPrefix(req.URL.Path, pathLeft); ok {
+		return u.tell(conn, id)
+	}
+	p, err := parsePlan(req.Header.Get(headerPlan))
+	if err != nil {
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+		return err
+	}
+	p.loops = p.loops && !bytes.Contains(body, []byte(reminder))
+	s := &stream{w: conn}
+	s.head("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+	if p.silent || p.loops {
+		return u.silence(s, in, p)
+	}
+	return u.answer(s, p)
 }
 
 // tell says when a stream was left, or "-".
-func (u *upstream) tell(w io.Writer, path string) error {
-	id, _ := strconv.ParseInt(strings.TrimPrefix(path, "/left/"), 10, 64)
-	u.mu.Lock()
+func (u *upstream) tell(w io.Writer, id string) error {
 	text := "-"
-	if at, ok := u.left[id]; ok {
-		text = strconv.FormatInt(at, 10)
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+		u.mu.Lock()
+		if at, ok := u.left[n]; ok {
+			text = strconv.FormatInt(at, 10)
+		}
+		u.mu.Unlock()
 	}
-	u.mu.Unlock()
 	_, err := fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
 	return err
 }
 
-// stream answers with one.
-func (u *upstream) stream(conn net.Conn, in *bufio.Reader, p plan) error {
-	out := &chunks{w: conn}
-	out.begin("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-	out.add([]byte(created))
+// begin of text in the pools: streams do not go in step.
+func (p *plan) first() int { return int(p.id % poolLen * 7919 % poolLen) }
+
+// silence begins a stream and waits until it is left.
+func (u *upstream) silence(s *stream, in *bufio.Reader, p plan) error {
+	n := 3
 	if p.loops {
-		for i := range 20 {
-			out.add(u.deltas[i])
-		}
-		out.add([]byte(report))
+		n = 20
 	}
-	if p.loops || p.frames < 0 {
-		if err := out.send(); err != nil {
-			return err
-		}
-		in.Peek(1) //nolint:errcheck // it is left, one way or the other
+	s.add(&u.created)
+	s.add(&u.thought)
+	for i := range n {
+		s.add(&u.thoughts[(p.first()+i)%poolLen])
+	}
+	if p.loops {
+		s.add(&u.check)
+	}
+	if err := s.send(); err != nil {
+		return err
+	}
+	if _, err := in.Peek(1); err == nil {
+		return errors.New("a request came before the answer's end")
+	}
+	if p.silent {
 		u.mu.Lock()
 		u.left[p.id] = time.Now().UnixNano()
 		u.mu.Unlock()
-		return io.EOF
 	}
-	first := int(p.id) * 7919 // streams do not go in step
+	return errLeft
+}
+
+// answer sends a stream to its end.
+func (u *upstream) answer(s *stream, p plan) error {
 	var tick *time.Ticker
+	s.add(&u.created)
+	s.add(&u.thought)
 	if p.pace > 0 {
+		if err := s.send(); err != nil {
+			return err
+		}
+		// Streams that begin together would send together, too.
+		time.Sleep(p.pace * time.Duration(p.first()) / poolLen)
 		tick = time.NewTicker(p.pace)
 		defer tick.Stop()
 	}
-	for i := 0; i < p.frames; i += p.batch {
-		if tick != nil {
+	thoughts := p.deltas - p.deltas/4
+	for i := range p.deltas {
+		if tick != nil && i%p.batch == 0 {
 			<-tick.C
+			s.now(time.Now())
 		}
-		for j := i; j < min(i+p.batch, p.frames); j++ {
-			out.add(u.deltas[(first+j)%len(u.deltas)])
+		pool := u.thoughts
+		if i >= thoughts {
+			pool = u.texts
 		}
-		if tick != nil {
-			out.stamp(time.Now())
+		if i == thoughts {
+			u.between(s)
 		}
-		if i+p.batch < p.frames {
-			if err := out.send(); err != nil {
+		s.add(&pool[(p.first()+i)%poolLen])
+		if (i+1)%p.batch == 0 && i+1 < p.deltas {
+			if err := s.send(); err != nil {
 				return err
 			}
 		}
 	}
-	out.add([]byte(completed))
-	return out.end()
-}
-
-// chunks writes a chunked body, each chunk with one write.
-type chunks struct {
-	w    io.Writer
-	head []byte // what goes out before the chunk
-	buf  []byte
-	data []byte
-}
-
-func (c *chunks) begin(head string) { c.head = append(c.head, head...) }
-
-func (c *chunks) add(frame []byte) { c.data = append(c.data, frame...) }
-
-// stamp puts the time into the frames that are to be sent.
-func (c *chunks) stamp(now time.Time) {
-	var digits [stampLen]byte
-	strconv.AppendInt(digits[:0], now.UnixNano(), 10)
-	for rest := c.data; ; {
-		i := bytes.Index(rest, []byte(marker))
-		if i < 0 {
-			return
-		}
-		rest = rest[i+len(marker):]
-		copy(rest, digits[:])
+	if thoughts == p.deltas {
+		u.between(s)
 	}
+	s.add(&u.messageDone)
+	s.add(&u.completed)
+	return s.end()
 }
 
-func (c *chunks) send() error {
-	c.buf = append(c.buf[:0], c.head...)
-	if len(c.data) > 0 {
-		c.buf = strconv.AppendInt(c.buf, int64(len(c.data)), 16)
-		c.buf = append(c.buf, "\r\n"...)
-		c.buf = append(append(c.buf, c.data...), "\r\n"...)
+func (u *upstream) between(s *stream) {
+	s.add(&u.thoughtDone)
+	s.add(&u.message)
+}
+
+// chunkHead is a chunk's size in six digits, which are filled in when the chunk is
+// sent.
+const chunkHead = "000000\r\n"
+
+// stream writes events in chunks, each with one write.
+type stream struct {
+	w      io.Writer
+	buf    []byte
+	chunk  int // where it begins in buf
+	number int // of the next event
+	stamp  []byte
+}
+
+// head puts an answer's head in front of the first chunk.
+func (s *stream) head(text string) {
+	s.buf = append(s.buf[:0], text...)
+	s.chunk = len(s.buf)
+	s.buf = append(s.buf, chunkHead...)
+	s.stamp = bytes.Repeat([]byte("0"), stampLen)
+}
+
+// now is the time that deltas tell from here on. The system's clock is the same for
+// all processes, and only a step of it while a frame is on its way would be seen.
+func (s *stream) now(t time.Time) { s.stamp = strconv.AppendInt(s.stamp[:0], t.UnixNano(), 10) }
+
+func (s *stream) add(e *event) {
+	s.buf = e.append(s.buf, s.number, s.stamp)
+	s.number++
+}
+
+func (s *stream) send() error { return s.write("") }
+
+func (s *stream) end() error { return s.write("0\r\n\r\n") }
+
+func (s *stream) write(last string) error {
+	const digits = "0123456789abcdef"
+	size := len(s.buf) - s.chunk - len(chunkHead)
+	for i := s.chunk + len("000000") - 1; i >= s.chunk; i-- {
+		s.buf[i] = digits[size&15]
+		size >>= 4
 	}
-	c.head, c.data = c.head[:0], c.data[:0]
-	_, err := c.w.Write(c.buf)
+	s.buf = append(append(s.buf, "\r\n"...), last...)
+	_, err := s.w.Write(s.buf)
+	s.buf, s.chunk = append(s.buf[:0], chunkHead...), 0
 	return err
-}
-
-func (c *chunks) end() error {
-	if len(c.data) > 0 {
-		c.buf = strconv.AppendInt(c.buf[:0], int64(len(c.data)), 16)
-		c.head = append(append(append(append(c.head, c.buf...), "\r\n"...), c.data...), "\r\n"...)
-		c.data = c.data[:0]
-	}
-	c.head = append(c.head, "0\r\n\r\n"...)
-	return c.send()
 }
