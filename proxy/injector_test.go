@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (in *injector) relay(ctx context.Context, n int, down *net.TCPConn, upstrea
 	f := in.faults(n)
 	var through io.Writer = down
 	if n == 0 {
-		through = io.MultiWriter(down, (*recorder)(in))
+		through = io.MultiWriter((*recorder)(in), down) // so that what has arrived is kept
 	}
 	switch {
 	case f.do == "":
@@ -232,9 +233,22 @@ func recorded(t *testing.T) []byte {
 	in := newInjector(t, up.URL, func(int) fault { return fault{} })
 	r := newRigFor(t, in.url, nil)
 	r.answer(streamBody)
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.first
+	// The end of the answer may come a moment after its client needs no more.
+	tick, late := time.NewTicker(time.Millisecond), time.After(5*time.Second)
+	defer tick.Stop()
+	for {
+		in.mu.Lock()
+		first := bytes.Clone(in.first)
+		in.mu.Unlock()
+		if bytes.HasSuffix(first, []byte("\r\n0\r\n\r\n")) {
+			return first
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the answer has no end: %q", first)
+		}
+	}
 }
 
 // TestInjectedFaults does each harm at each place where a frame begins or ends,
