@@ -184,12 +184,13 @@ func (h *history) nothingKnown() bool {
 // accept forgets what the accepted attempt sent, in case a discarded one had
 // sent the same, and remembers which response the client's id stands for.
 func (h *history) accept(ctx context.Context, traces []ledger.Key, client, upstream string) {
-	if client == upstream && h.nothingKnown() {
+	alias := client != "" && upstream != "" && client != upstream
+	if !alias && h.nothingKnown() {
 		return // as it is for a process that has not seen a loop
 	}
 	gone := slices.Clone(traces)
 	entries := make(map[ledger.Key]string)
-	if client != "" && upstream != "" && client != upstream {
+	if alias {
 		entries[ledger.Alias(client)] = upstream
 	} else if client != "" {
 		gone = append(gone, ledger.Alias(client))

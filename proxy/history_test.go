@@ -306,3 +306,45 @@ func TestLedgerIsWrittenBeforeTheEnd(t *testing.T) {
 		t.Error("the terminal event went out before the ledger was written")
 	}
 }
+
+// counting is a ledger that counts the calls that change it.
+type counting struct {
+	*ledger.Memory
+	changes atomic.Int64
+}
+
+func (c *counting) Set(ctx context.Context, entries map[ledger.Key]string) error {
+	c.changes.Add(1)
+	return c.Memory.Set(ctx, entries)
+}
+
+func (c *counting) Delete(ctx context.Context, keys []ledger.Key) error {
+	c.changes.Add(1)
+	return c.Memory.Delete(ctx, keys)
+}
+
+// Where no loop was seen there is nothing to forget: clean answers do not wait for a
+// disk. Afterwards they may have sent what a discarded attempt had sent.
+func TestLedgerIsLeftAloneUntilALoop(t *testing.T) {
+	store := &counting{Memory: ledger.NewMemory(ledger.Options{})}
+	clean := simulate.Scenario{}
+	r := newRig(t, func(c *proxy.Config) { c.Ledger = store }, clean, clean, sealedLoop(simulate.ReasoningSummary), clean, clean)
+	for range 2 {
+		r.answer(streamBody)
+	}
+	r.settled(2)
+	if n := store.changes.Load(); n != 0 {
+		t.Errorf("the ledger was changed %d times before there was a loop", n)
+	}
+	r.answer(streamBody)
+	r.settled(3)
+	after := store.changes.Load()
+	if after == 0 {
+		t.Error("the ledger was not changed with the loop")
+	}
+	r.answer(streamBody)
+	r.settled(4)
+	if store.changes.Load() == after {
+		t.Error("an answer behind the loop forgets nothing")
+	}
+}
