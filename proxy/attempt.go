@@ -18,46 +18,66 @@ import (
 
 // attempt is one upstream request and what came of it.
 type attempt struct {
-	kind    string
-	armed   bool          // a loop is cut
-	amended bool          // its request tells of a cut
-	nudged  bool          // and that tool calls are repeated
-	silence time.Duration // that ends it
-	cancel  context.CancelFunc
-	body    *outgoing
-	resp    *http.Response
-	stream  bool      // resp is a stream of events that can be looked into
-	watch   *watchdog // on resp
-	peeked  bool
-	said    []byte      // the beginning of an answer that is no stream, once peeked
-	linger  *time.Timer // ends a stream that goes on behind its terminal event
-
-	scanner   *sseframe.Scanner
-	parser    recovery.Parser
+	// Each frame touches these.
+	in        *incoming
+	bytes     int64 // received
+	textBytes int64 // of these, text of the model
+	armed     bool  // a loop is cut
+	looped    bool  // a confident signal came
+	noticed   bool  // one came that is not acted on, for the detector only observes
+	forwarded bool  // something was sent on
+	spoke     bool  // an event was, other than of the response's lifecycle
 	collector recovery.Collector
 	detection Detection
 	capture   recovery.Capture
-	traces    []ledger.Key // of the reasoning items that were sent on
+	watch     watchdog // on resp, once there is one
 
-	firstByte time.Time
-	bytes     int64           // received
-	textBytes int64           // of these, text of the model
-	looped    bool            // a confident signal came
-	noticed   bool            // one came that is not acted on, for the detector only observes
+	kind      string
+	amended   bool          // its request tells of a cut
+	nudged    bool          // and that tool calls are repeated
+	silence   time.Duration // that ends it
+	cancel    context.CancelFunc
+	body      *outgoing
+	resp      *http.Response
+	stream    bool // resp is a stream of events that can be looked into
+	peeked    bool
+	said      []byte          // the beginning of an answer that is no stream, once peeked
+	linger    *time.Timer     // ends a stream that goes on behind its terminal event
+	traces    []ledger.Key    // of the reasoning items that were sent on
+	firstByte time.Time       // of the stream
 	trigger   recovery.Signal // what it is cut for
-	forwarded bool            // something was sent on
-	spoke     bool            // an event was, other than of the response's lifecycle
 	failure   failure
 	span      trace.Span
 }
 
-// scanners keeps the buffers of ended attempts for later ones.
-var scanners = sync.Pool{New: func() any { return new(sseframe.Scanner) }}
+// incoming reads the events of a stream.
+type incoming struct {
+	scanner sseframe.Scanner
+	parser  recovery.Parser
+}
+
+// incomings keeps the buffers of ended streams for later ones.
+var incomings = sync.Pool{New: func() any { return new(incoming) }}
+
+// newIncoming returns what reads r, to be released.
+func newIncoming(r io.Reader, maxFrame int) *incoming {
+	in := incomings.Get().(*incoming)
+	in.scanner.MaxFrame = maxFrame
+	in.scanner.Reset(r)
+	return in
+}
+
+// release gives back the buffers.
+func (in *incoming) release() {
+	in.scanner.Reset(nil)
+	in.parser.Reset()
+	incomings.Put(in)
+}
 
 // begin prepares an attempt of the given kind.
 func (x *exchange) begin(kind string) *attempt {
 	x.rec.begins()
-	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, nudged: x.nudge, span: noSpan, scanner: scanners.Get().(*sseframe.Scanner)}
+	a := &attempt{kind: kind, armed: x.armed(), amended: x.cuts > 0, nudged: x.nudge, span: noSpan}
 	a.detection.Channels = x.p.cfg.Detector.Channels
 	a.capture.ReasoningBytes = x.p.cfg.ReasoningBytes
 	a.capture.TextBytes = x.p.cfg.TextBytes
@@ -86,9 +106,10 @@ func (a *attempt) end() {
 		a.resp.Body.Close()
 	}
 	a.detection.Close()
-	a.scanner.Reset(nil)
-	scanners.Put(a.scanner)
-	a.scanner = nil
+	if a.in != nil {
+		a.in.release()
+		a.in = nil
+	}
 }
 
 // send makes the upstream request and waits for the head of its answer.
@@ -99,13 +120,11 @@ func (x *exchange) send(a *attempt) error {
 	text, encoded := x.text(a)
 	a.body = newOutgoing(text, &x.p.state.memory)
 	// Without GetBody net/http cannot send the request again behind our back.
-	r := &http.Request{
-		Method:        http.MethodPost,
-		URL:           target(x.p.cfg.Upstream, x.req.url),
-		Header:        x.p.upstreamHeader(x.r.Header, encoded),
-		Body:          a.body.reader(),
-		ContentLength: int64(len(text)),
-	}
+	r := new(http.Request).WithContext(ctx)
+	r.Method = http.MethodPost
+	r.URL = target(x.p.cfg.Upstream, x.req.url)
+	r.Header = x.p.upstreamHeader(x.r.Header, encoded)
+	r.Body, r.ContentLength = a.body.reader(), int64(len(text))
 	x.rec.inject(ctx, r.Header)
 	if x.renamed {
 		r.Header.Del("Idempotency-Key")
@@ -114,7 +133,7 @@ func (x *exchange) send(a *attempt) error {
 		removeDigests(r.Header)
 	}
 	start := time.Now()
-	resp, err := x.p.cfg.Transport.RoundTrip(r.WithContext(ctx)) //nolint:bodyclose // attempt.end does
+	resp, err := x.p.cfg.Transport.RoundTrip(r) //nolint:bodyclose // attempt.end does
 	if err == nil && resp.StatusCode < http.StatusOK {
 		resp.Body.Close()
 		err = errNoAnswer
@@ -122,12 +141,11 @@ func (x *exchange) send(a *attempt) error {
 	if err != nil {
 		return fmt.Errorf("send upstream: %w", err)
 	}
-	x.p.cfg.Metrics.UpstreamFirstByte.WithLabelValues(a.kind).Observe(time.Since(start).Seconds())
+	x.p.meters.firstByte[a.kind].Observe(time.Since(start).Seconds())
 	a.resp = resp
-	a.watch = watch(resp.Body, a.silence, cancel)
-	resp.Body = a.watch
-	a.scanner.MaxFrame = x.p.cfg.MaxFrame
-	a.scanner.Reset(resp.Body)
+	a.watch.begin(resp.Body, a.silence, cancel)
+	resp.Body = &a.watch
+	a.in = newIncoming(resp.Body, x.p.cfg.MaxFrame)
 	return nil
 }
 
@@ -236,7 +254,7 @@ func (x *exchange) start(a *attempt) {
 	}
 	x.rec.sent(resp.StatusCode)
 	x.w.WriteHeader(resp.StatusCode)
-	x.head = newHead(x.w)
+	x.head.wrote(x.w)
 	x.rec.enter(phaseThinking)
 	if x.holds && a.stream {
 		x.holdBack()

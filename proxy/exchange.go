@@ -39,18 +39,29 @@ const bytesPerToken = 4
 // exchange is one inspected request: what its client was sent, and the attempts
 // that are made for it, one after the other.
 type exchange struct {
-	p      *Proxy
-	r      *http.Request // its context ends with the client, or by cancel
-	cancel context.CancelCauseFunc
-	w      http.ResponseWriter
-	out    *sseframe.Writer
-	rec    *record
-	req    *request
-
+	// Each frame touches these.
+	p       *Proxy
+	rec     *record
+	req     *request
+	view    *recovery.View
+	out     sseframe.Writer
+	unsent  []byte     // frames, one behind the other in the attempt's scanner, that are to be written
+	unpaced int        // bytes written since rec.pace was extended
+	idle    *idleTimer // runs while the client waits for an attempt
+	kept    *kept      // of the current attempt, if that is asked for
+	// How the client is sent the answer: live, unless one of these says otherwise.
+	held  *hold  // so much of it is held back
+	whole *whole // the client wants one JSON object
+	drill bool   // one cut is to be made without a report
 	// started is set once the client has seen bytes. Before, an error is an
 	// HTTP status; after, it is a response.failed or a dropped connection.
 	started bool
-	view    *recovery.View
+	head    head // of the answer, until something follows it
+
+	r      *http.Request // its context ends with the client, or by cancel
+	cancel context.CancelCauseFunc
+	w      http.ResponseWriter
+
 	replay  recovery.Replay
 	cuts    int // made so far, of Policy.MaxRetries
 	retries int // made so far, of Retry.MaxRetries
@@ -65,24 +76,13 @@ type exchange struct {
 
 	last    *answer // the upstream's last answer, if it was an error
 	renamed bool    // the client's idempotency key is not that of the next attempt
-	head    *head   // of the answer, until something follows it
-	unpaced int     // bytes written since rec.pace was extended
-	unsent  []byte  // frames, one behind the other in the attempt's scanner, that are to be written
 
-	redone   bool  // a stream was discarded: what comes now stands in its place
-	kept     *kept // of the current attempt, if that is asked for
-	drill    bool  // one cut is to be made without a report
-	nudge    bool  // attempts tell the agent's model that tool calls are repeated
-	unnudged bool  // no more, since the upstream refused that
+	redone   bool // a stream was discarded: what comes now stands in its place
+	nudge    bool // attempts tell the agent's model that tool calls are repeated
+	unnudged bool // no more, since the upstream refused that
+	holds    bool // what attempts think is held back
+	plain    bool // the upstream is to make one JSON object, unprotected
 
-	// How the client is sent the answer: live, unless one of these says
-	// otherwise.
-	holds bool   // what attempts think is held back
-	held  *hold  // so much of it
-	whole *whole // the client wants one JSON object
-	plain bool   // and the upstream is to make it, unprotected
-
-	idle   *idleTimer        // runs while the client waits for an attempt
 	work   chan func() error // to the goroutine of await, once there is one
 	worked chan worked       // from it
 	cutAt  time.Time         // when the attempt before this one was cut; zero once the next one sends
@@ -121,7 +121,7 @@ type failure struct {
 func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
 	x := &exchange{
 		p: p, w: w, r: r, cancel: rec.live.cancel, rec: rec, req: req,
-		out:     sseframe.NewWriter(w, http.NewResponseController(w)),
+		out:     *sseframe.NewWriter(w, &rec.pace.conn),
 		replay:  recovery.Replay{Reminder: p.cfg.Reminder},
 		holds:   p.holds(r, req),
 		history: history{p: p},
@@ -158,7 +158,7 @@ func (p *Proxy) holds(r *http.Request, req *request) bool {
 // newView returns the view of a client that was sent nothing.
 func (x *exchange) newView() *recovery.View {
 	return recovery.NewView(x.p.closing(x.r.UserAgent()), recovery.Response{
-		ID:        strconv.Quote("resp_" + x.rec.id),
+		ID:        `"resp_` + x.rec.id + `"`,
 		Model:     string(gjson.AppendJSONString(nil, x.req.model)),
 		CreatedAt: strconv.FormatInt(x.rec.start.Unix(), 10),
 	})
@@ -417,9 +417,8 @@ func (x *exchange) write(raw []byte) {
 
 // put is write behind all that waits.
 func (x *exchange) put(raw []byte) {
-	if x.head != nil && len(raw) > 0 {
+	if len(raw) > 0 {
 		x.head.settle()
-		x.head = nil
 	}
 	for len(raw) > 0 {
 		if x.unpaced == 0 || x.unpaced >= maxUnpaced {

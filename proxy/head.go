@@ -14,15 +14,14 @@ const headDelay = time.Millisecond
 // It is the only thing that is ever sent to a client beside the loop of its request,
 // which waits then.
 type head struct {
-	timer *time.Timer
+	timer *time.Timer // nil while there is no head to send
 
 	mu      sync.Mutex // guards settled, and the client's connection until then
 	settled bool
 }
 
-// newHead returns the head that was written to w.
-func newHead(w http.ResponseWriter) *head {
-	h := new(head)
+// wrote has the head sent on that was written to w.
+func (h *head) wrote(w http.ResponseWriter) {
 	h.timer = time.AfterFunc(headDelay, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -30,15 +29,17 @@ func newHead(w http.ResponseWriter) *head {
 			http.NewResponseController(w).Flush() //nolint:errcheck // it shows again at the first write
 		}
 	})
-	return h
 }
 
-// settle leaves the head to what follows it. Of nil there is none.
+// settle leaves the head, if there is one, to what follows it.
 func (h *head) settle() {
-	if h == nil || h.timer.Stop() {
+	if h.timer == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.settled = true
+	if !h.timer.Stop() {
+		h.mu.Lock()
+		h.settled = true
+		h.mu.Unlock()
+	}
+	h.timer = nil
 }

@@ -105,6 +105,9 @@ func (p *Proxy) LedgerFailed(err error) {
 // aliasPath returns u with the accepted attempt's response id in the place of
 // the one that a client saw, in paths such as /v1/responses/{id}/input_items.
 func (p *Proxy) aliasPath(r *http.Request) *url.URL {
+	if !strings.Contains(r.URL.Path, "responses/") {
+		return r.URL
+	}
 	path := strings.Split(r.URL.EscapedPath(), "/")
 	i := slices.Index(path, "responses") + 1
 	if i == 0 || i == len(path) || path[i] == "" {

@@ -14,17 +14,16 @@ const maxUnpaced = 64 << 10
 // pace ends the connection of a client that takes nothing of its answer. It is
 // a write deadline that moves on with each write.
 type pace struct {
-	conn  *http.ResponseController
+	conn  http.ResponseController
 	limit time.Duration
 	until time.Time
 }
 
-// newPace returns the pace of one answer. The deadline of an earlier answer on
-// the same connection is no longer one.
-func newPace(w http.ResponseWriter, limit time.Duration) *pace {
-	p := &pace{conn: http.NewResponseController(w), limit: limit}
+// begin begins the pace of one answer. The deadline of an earlier answer on the
+// same connection is no longer one.
+func (p *pace) begin(w http.ResponseWriter, limit time.Duration) {
+	p.conn, p.limit = *http.NewResponseController(w), limit
 	p.conn.SetWriteDeadline(time.Time{}) //nolint:errcheck // a test's recorder has none
-	return p
 }
 
 // extend gives the client the whole limit again, and a little more, so that most
@@ -47,12 +46,12 @@ func (p *pace) refuse() {
 // the body the connection is read only to notice its end: no deadline holds then.
 type patientBody struct {
 	io.ReadCloser
-	conn  *http.ResponseController
+	conn  http.ResponseController
 	limit time.Duration
 }
 
 func (p *Proxy) patient(w http.ResponseWriter, body io.ReadCloser) *patientBody {
-	return &patientBody{body, http.NewResponseController(w), p.cfg.ClientTimeout}
+	return &patientBody{body, *http.NewResponseController(w), p.cfg.ClientTimeout}
 }
 
 func (b *patientBody) Read(into []byte) (int, error) {

@@ -153,16 +153,13 @@ type watchedStream struct {
 	io.ReadCloser
 	rec       *record
 	detector  Mode
-	scanner   *sseframe.Scanner // nil from a frame on that is too long to look into
-	parser    recovery.Parser
+	in        *incoming // nil from a frame on that is too long to look into
 	collector recovery.Collector
 	detection Detection
 }
 
 func (p *Proxy) watch(rec *record, detector Mode, body io.ReadCloser) *watchedStream {
-	s := &watchedStream{ReadCloser: body, rec: rec, detector: detector, scanner: scanners.Get().(*sseframe.Scanner)}
-	s.scanner.MaxFrame = p.cfg.MaxFrame
-	s.scanner.Reset(nil)
+	s := &watchedStream{ReadCloser: body, rec: rec, detector: detector, in: newIncoming(nil, p.cfg.MaxFrame)}
 	s.detection.Foreign, s.detection.Channels = true, p.cfg.Detector.Channels
 	return s
 }
@@ -176,22 +173,21 @@ func (s *watchedStream) Close() error {
 
 // blind ends the look into frames.
 func (s *watchedStream) blind() {
-	if s.scanner != nil {
-		s.scanner.Reset(nil)
-		scanners.Put(s.scanner)
-		s.scanner = nil
+	if s.in != nil {
+		s.in.release()
+		s.in = nil
 	}
 }
 
 // Read implements io.Reader.
 func (s *watchedStream) Read(b []byte) (int, error) {
 	n, err := s.ReadCloser.Read(b)
-	if s.scanner == nil {
+	if s.in == nil {
 		return n, err //nolint:wrapcheck // io.EOF must stay bare
 	}
-	s.scanner.Push(b[:n])
-	for s.scanner != nil && s.scanner.Buffered() {
-		frame, err := s.scanner.Next()
+	s.in.scanner.Push(b[:n])
+	for s.in != nil && s.in.scanner.Buffered() {
+		frame, err := s.in.scanner.Next()
 		if err != nil {
 			s.rec.oversized()
 			s.blind()
@@ -207,7 +203,7 @@ func (s *watchedStream) Read(b []byte) (int, error) {
 
 // look counts what a frame tells of loops.
 func (s *watchedStream) look(frame sseframe.Frame) {
-	ev := s.parser.Parse(frame)
+	ev := s.in.parser.Parse(frame)
 	known, malformed := len(s.collector.Signals()), s.collector.Malformed()
 	if s.rec.protection == deferred {
 		s.collector.Absorb(ev)

@@ -23,7 +23,6 @@ import (
 	"github.com/doomproxy/doomproxy/metrics"
 	"github.com/doomproxy/doomproxy/recovery"
 	"github.com/doomproxy/doomproxy/stationarity"
-	"github.com/go-chi/chi/v5"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -194,7 +193,8 @@ var ErrUpstream = errors.New("unusable upstream URL")
 type Proxy struct {
 	cfg    Config
 	state  *State
-	router chi.Router
+	asks   http.Header // what the upstream is asked for besides, to report loops
+	meters *meters
 }
 
 // New returns a Proxy for cfg.
@@ -244,11 +244,8 @@ func New(cfg Config) (*Proxy, error) {
 	if cfg.State == nil {
 		cfg.State = new(State)
 	}
-	p := &Proxy{cfg: cfg, state: cfg.State, router: chi.NewRouter()}
+	p := &Proxy{cfg: cfg, state: cfg.State, asks: signalHeaders(&cfg), meters: newMeters(cfg.Metrics)}
 	p.state.memory.limit.Store(cfg.MaxMemory)
-	p.router.Get("/", p.root)
-	p.router.NotFound(p.serve)
-	p.router.MethodNotAllowed(p.serve)
 	return p, nil
 }
 
@@ -271,8 +268,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", headerToken)
 		p.refuse(w, r, http.StatusUnauthorized, "unauthorized",
 			"the header "+headerToken+" is missing or holds none of the tokens of this proxy")
+	case r.URL.Path == "/" && r.Method == http.MethodGet:
+		p.root(w)
 	default:
-		p.router.ServeHTTP(w, r)
+		p.serve(w, r)
 	}
 }
 
@@ -282,6 +281,9 @@ func isOwnTarget(r *http.Request) bool {
 	if r.Method == http.MethodConnect || r.URL.IsAbs() || !strings.HasPrefix(r.URL.EscapedPath(), "/") {
 		return false
 	}
+	if !strings.Contains(r.URL.Path, "/.") {
+		return true
+	}
 	path := segments(r)
 	return !slices.Contains(path, ".") && !slices.Contains(path, "..")
 }
@@ -290,7 +292,7 @@ func isOwnTarget(r *http.Request) bool {
 const headerToken = "X-Doomproxy-Token" // #nosec G101 -- the name of a header
 
 // root tells who opens the base URL in a browser what it is.
-func (p *Proxy) root(w http.ResponseWriter, _ *http.Request) {
+func (p *Proxy) root(w http.ResponseWriter) {
 	w.Header().Set(headerRequestID, newRequestID())
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	admin := "The admin listener is off."
@@ -333,7 +335,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		body, _ := req.first()
 		req.fingerprint = p.fingerprint(r, body)
 	}
-	p.state.known(ctx, rec.live, req.fingerprint)
+	p.state.known(ctx, &rec.live, req.fingerprint)
 	if req.read && p.state.isCancelled(req.fingerprint) {
 		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")
 		return

@@ -89,12 +89,16 @@ const (
 
 // record is what is counted and logged of one request, once, when it ends.
 type record struct {
-	p     *Proxy
+	// Each frame touches these.
+	received int64 // frames
+	frames   [recovery.Actions]int
+	now      phase
+	p        *Proxy
+	pace     pace // of what the client is sent
+	live     live // what others may see of it
+
 	id    string
 	start time.Time
-	now   phase
-	pace  *pace // of what the client is sent
-	live  *live // what others may see of it
 	span  trace.Span
 	// generation are attributes of spans, if a response is asked for.
 	generation []attribute.KeyValue
@@ -110,13 +114,11 @@ type record struct {
 	cuts      int // resamples asked for
 	retries   int // after failures
 	bytes     int64
-	received  int64 // frames
 	discarded int64 // bytes of cut attempts
 	labels    []string
 	loops     []string // that were found on this side, in numbers
 	repeated  string   // tool calls in the request, and what is done about them
-	frames    [recovery.Actions]int
-	err       error // why the outcome is no better, if there is a cause to tell
+	err       error    // why the outcome is no better, if there is a cause to tell
 }
 
 // headerRequestID carries the id of a request's log record on each answer.
@@ -133,7 +135,6 @@ func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request, cancel context
 		p:          p,
 		id:         newRequestID(),
 		start:      time.Now(),
-		pace:       newPace(w, p.cfg.ClientTimeout),
 		span:       noSpan,
 		method:     r.Method[:min(len(r.Method), maxLoggedMethod)],
 		path:       r.URL.Path[:min(len(r.URL.Path), maxLoggedPath)],
@@ -141,10 +142,12 @@ func (p *Proxy) newRecord(w http.ResponseWriter, r *http.Request, cancel context
 		labels:     []string{},
 		protection: passthrough,
 	}
-	rec.live = &live{start: rec.start, cancel: cancel, shown: Running{
+	rec.pace.begin(w, p.cfg.ClientTimeout)
+	rec.live.start, rec.live.cancel = rec.start, cancel
+	rec.live.shown = Running{
 		ID: rec.id, Upstream: p.cfg.UpstreamName, Model: rec.model, Protection: string(rec.protection), Signals: []string{},
-	}}
-	p.state.enter(rec.live)
+	}
+	p.state.enter(&rec.live)
 	rec.enter(phaseWaiting)
 	return rec
 }
@@ -154,12 +157,11 @@ func (rec *record) enter(next phase) {
 	if rec.now == next {
 		return
 	}
-	inFlight := rec.p.cfg.Metrics.RequestsInFlight
 	if rec.now != "" {
-		inFlight.WithLabelValues(string(rec.now)).Dec()
+		rec.p.meters.inFlight[rec.now].Dec()
 	}
 	if next != "" {
-		inFlight.WithLabelValues(string(next)).Inc()
+		rec.p.meters.inFlight[next].Inc()
 	}
 	rec.now = next
 	rec.live.change(func(shown *Running) { shown.Phase = string(next) })
@@ -184,11 +186,11 @@ func (rec *record) classified(req *request) {
 		m.Unprotected.WithLabelValues(req.reason).Inc()
 	}
 	if req.responses {
-		position := "continuation"
 		if req.turnStart {
-			position = "turn_start"
+			rec.p.meters.turnStart.Inc()
+		} else {
+			rec.p.meters.followUp.Inc()
 		}
-		m.Steps.WithLabelValues(position).Inc()
 	}
 }
 
@@ -303,7 +305,7 @@ func (rec *record) finish() {
 	m.Requests.WithLabelValues(rec.p.cfg.UpstreamName, string(rec.protection), o, strconv.Itoa(code), rec.model).Inc()
 	m.RequestDuration.WithLabelValues(string(rec.protection), o).Observe(took.Seconds())
 	for action, n := range rec.frames {
-		m.Frames.WithLabelValues(recovery.Action(action).String()).Add(float64(n))
+		rec.p.meters.frames[action].Add(float64(n))
 	}
 	var recovered *Recovery
 	if rec.recovers() {
@@ -314,9 +316,18 @@ func (rec *record) finish() {
 		}
 	}
 	rec.p.state.leave(rec.id, recovered)
+	rec.log(code, took)
+}
+
+// log writes the request's log record.
+func (rec *record) log(code int, took time.Duration) {
 	level := slog.LevelInfo
 	if rec.outcome == outcomeGaveUp || rec.outcome == outcomeUpstreamError {
 		level = slog.LevelWarn
+	}
+	logger := rec.p.cfg.Logger
+	if !logger.Enabled(context.Background(), level) {
+		return
 	}
 	attrs := []slog.Attr{
 		slog.String("id", rec.id),
@@ -325,7 +336,7 @@ func (rec *record) finish() {
 		slog.String("upstream", rec.p.cfg.UpstreamName),
 		slog.String("model", rec.model),
 		slog.String("protection", string(rec.protection)),
-		slog.String("outcome", o),
+		slog.String("outcome", rec.outcome.String()),
 		slog.Int("status", code),
 		slog.Int("attempts", rec.attempts),
 		slog.Int("cuts", rec.cuts),
@@ -346,7 +357,7 @@ func (rec *record) finish() {
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("error", describe(rec.err)))
 	}
-	rec.p.cfg.Logger.LogAttrs(context.Background(), level, "request", attrs...)
+	logger.LogAttrs(context.Background(), level, "request", attrs...)
 }
 
 // recovers reports whether the request counts as a recovery: a loop was cut, or

@@ -18,12 +18,12 @@ func (x *exchange) relay(a *attempt) verdict {
 		if err != nil {
 			return x.ended(a, err)
 		}
-		ev := a.parser.Parse(frame)
+		ev := a.in.parser.Parse(frame)
 		if v := x.absorb(a, ev); v != verdictNone {
 			return v
 		}
 		x.forward(a, ev)
-		if !a.scanner.Buffered() && !x.flush() {
+		if !a.in.scanner.Buffered() && !x.flush() {
 			return x.clientLeft()
 		}
 	}
@@ -31,12 +31,12 @@ func (x *exchange) relay(a *attempt) verdict {
 
 // next returns the attempt's next frame.
 func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
-	if x.idle == nil || a.scanner.Buffered() {
-		frame, err = a.scanner.Next()
+	if x.idle == nil || a.in.scanner.Buffered() {
+		frame, err = a.in.scanner.Next()
 	} else {
 		frame, err = x.awaitFrame(a)
 	}
-	if a.firstByte.IsZero() {
+	if a.bytes == 0 {
 		a.firstByte = time.Now()
 	}
 	a.bytes += int64(len(frame.Raw))
@@ -51,7 +51,7 @@ func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
 // because what it shares with another goroutine is allocated.
 func (x *exchange) awaitFrame(a *attempt) (frame sseframe.Frame, err error) {
 	err = x.await(func() error {
-		frame, err = a.scanner.Next()
+		frame, err = a.in.scanner.Next()
 		return err
 	})
 	return frame, err
@@ -218,20 +218,22 @@ func (x *exchange) pass(a *attempt, ev *recovery.Event) {
 // terminal takes down what the answer says of itself. Its stream may go on for
 // a moment.
 func (x *exchange) terminal(a *attempt, ev *recovery.Event) {
-	m := x.p.cfg.Metrics
+	m := x.p.meters
 	u := ev.Usage()
-	x.rec.span.SetAttributes(attribute.Int64("gen_ai.usage.input_tokens", u.Input), attribute.Int64("gen_ai.usage.output_tokens", u.Output))
-	m.Tokens.WithLabelValues("input").Add(float64(u.Input))
-	m.Tokens.WithLabelValues("output").Add(float64(u.Output))
-	m.Tokens.WithLabelValues("reasoning").Add(float64(u.Reasoning))
-	m.Tokens.WithLabelValues("cached").Add(float64(u.Cached))
+	if x.rec.span.IsRecording() {
+		x.rec.span.SetAttributes(attribute.Int64("gen_ai.usage.input_tokens", u.Input), attribute.Int64("gen_ai.usage.output_tokens", u.Output))
+	}
+	m.input.Add(float64(u.Input))
+	m.output.Add(float64(u.Output))
+	m.reasoning.Add(float64(u.Reasoning))
+	m.cached.Add(float64(u.Cached))
 	switch ev.Type {
 	case "response.incomplete":
 		reason := ev.IncompleteReason()
 		if reason != "max_output_tokens" && reason != "content_filter" {
 			reason = "other"
 		}
-		m.Incomplete.WithLabelValues(reason).Inc()
+		x.p.cfg.Metrics.Incomplete.WithLabelValues(reason).Inc()
 	case "response.failed":
 		x.rec.end(outcomeUpstreamError, nil)
 	}
@@ -260,10 +262,10 @@ func (x *exchange) ended(a *attempt, err error) verdict {
 	if x.verdict(verdictNone) == verdictGone {
 		return x.clientLeft()
 	}
-	tail := a.scanner.Tail()
+	tail := a.in.scanner.Tail()
 	a.bytes += int64(len(tail.Raw))
 	// An event whose blank line is missing counts, if it is whole.
-	ev := a.parser.Parse(tail)
+	ev := a.in.parser.Parse(tail)
 	if ev.Class != recovery.ClassCheck && !recovery.ValidJSON(ev.Data) {
 		ev = &recovery.Event{Frame: tail}
 	}
@@ -343,7 +345,7 @@ func (x *exchange) copyRest(a *attempt) verdict {
 	x.letGo(a)
 	x.view.Visible = true
 	x.visible(a)
-	x.write(a.scanner.Rest())
+	x.write(a.in.scanner.Rest())
 	if !x.flush() {
 		return verdictGone
 	}

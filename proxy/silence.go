@@ -10,7 +10,8 @@ import (
 // errSilent is why a stream was ended that brought nothing for too long.
 var errSilent = errors.New("the upstream sent nothing for too long")
 
-// watchdog reads an answer and ends it if no byte comes for too long.
+// watchdog reads an answer and ends it if no byte comes for too long. Its zero value
+// reads nothing.
 type watchdog struct {
 	io.ReadCloser
 	end   func() // makes Read return
@@ -24,10 +25,16 @@ type watchdog struct {
 
 // watch returns a watchdog of body. Stop ends it.
 func watch(body io.ReadCloser, limit time.Duration, end func()) *watchdog {
-	d := &watchdog{ReadCloser: body, end: end, start: time.Now()}
+	d := new(watchdog)
+	d.begin(body, limit, end)
+	return d
+}
+
+// begin begins to watch body.
+func (d *watchdog) begin(body io.ReadCloser, limit time.Duration, end func()) {
+	d.ReadCloser, d.end, d.start = body, end, time.Now()
 	d.limit.Store(int64(limit))
 	d.timer = time.AfterFunc(limit, d.look)
-	return d
 }
 
 // look ends a silent answer, or comes back when it can have been silent for long

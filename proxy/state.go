@@ -72,9 +72,9 @@ type Recovery struct {
 
 // live is the part of a running request that others may look at.
 type live struct {
+	frames atomic.Int64
 	start  time.Time
 	cancel context.CancelCauseFunc
-	frames atomic.Int64
 	// fingerprint is that of the request, 0 if its body was not read.
 	fingerprint atomic.Uint64
 

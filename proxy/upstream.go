@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,22 +62,24 @@ var hopByHop = []string{
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// removeHopByHop drops the headers of h that are not to be sent on.
-func removeHopByHop(h http.Header) {
+// perHop returns the names of the headers that are not to be sent on with h.
+func perHop(h http.Header) []string {
+	names := hopByHop
 	for _, v := range h["Connection"] {
 		for name := range strings.SplitSeq(v, ",") {
-			h.Del(strings.TrimSpace(name))
+			names = append(slices.Clip(names), http.CanonicalHeaderKey(strings.TrimSpace(name)))
 		}
 	}
-	for _, name := range hopByHop {
-		h.Del(name)
-	}
+	return names
 }
+
+// ownPrefix begins the names of the headers that are the proxy's own.
+const ownPrefix = "X-Doomproxy-"
 
 // removeOwn drops the headers that are meant for the proxy. None goes upstream.
 func removeOwn(h http.Header) {
 	for name := range h {
-		if strings.HasPrefix(name, "X-Doomproxy-") {
+		if strings.HasPrefix(name, ownPrefix) {
 			delete(h, name)
 		}
 	}
@@ -87,26 +90,32 @@ func removeOwn(h http.Header) {
 // own, encoding and all.
 func (p *Proxy) upstreamHeader(h http.Header, encoded bool) http.Header {
 	h = h.Clone()
-	removeHopByHop(h)
+	for _, name := range perHop(h) {
+		delete(h, name)
+	}
 	removeOwn(h)
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		h.Del(name) // as httputil.ReverseProxy does
 	}
 	h.Del("Expect") // the body is here already
 	h.Del("Content-Length")
-	h.Set("Accept-Encoding", "identity")
+	h["Accept-Encoding"] = identity
 	if h["User-Agent"] == nil {
 		h.Set("User-Agent", "") // or net/http sends its own
 	}
 	if !encoded {
 		h.Del("Content-Encoding")
 	}
-	if p.asksForSignals() {
-		setAbsent(h, headerLoopCheck, p.cfg.WindowTokens)
-		setAbsent(h, headerExactRepetition, p.cfg.ExactRepetitionMinTokens)
+	for name, values := range p.asks {
+		if _, ok := h[name]; !ok { // the client asks for something itself
+			h[name] = values
+		}
 	}
 	return h
 }
+
+// identity is the value of a header. Nobody changes it.
+var identity = []string{"identity"}
 
 // removeDigests drops the headers that speak of a body that was changed.
 func removeDigests(h http.Header) {
@@ -115,33 +124,32 @@ func removeDigests(h http.Header) {
 	}
 }
 
-// setAbsent sets a header that the client did not send.
-func setAbsent(h http.Header, name string, value int) {
-	if _, ok := h[name]; !ok {
-		h.Set(name, strconv.Itoa(value))
+// signalHeaders returns the headers by which the upstream is asked to report loops,
+// if it is.
+func signalHeaders(cfg *Config) http.Header {
+	host := strings.ToLower(cfg.Upstream.Hostname())
+	knowsNone := host == "chatgpt.com" || strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".azure.com")
+	if cfg.SignalHeaders == SignalHeadersNever || cfg.SignalHeaders == SignalHeadersAuto && knowsNone {
+		return nil
 	}
-}
-
-// asksForSignals reports whether the upstream is asked to report loops.
-func (p *Proxy) asksForSignals() bool {
-	switch p.cfg.SignalHeaders {
-	case SignalHeadersAlways:
-		return true
-	case SignalHeadersNever:
-		return false
-	case SignalHeadersAuto:
+	return http.Header{
+		headerLoopCheck:       {strconv.Itoa(cfg.WindowTokens)},
+		headerExactRepetition: {strconv.Itoa(cfg.ExactRepetitionMinTokens)},
 	}
-	host := strings.ToLower(p.cfg.Upstream.Hostname())
-	return host != "chatgpt.com" && !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".azure.com")
 }
 
 // copyHeader adds the end-to-end headers of an upstream's answer to a client's.
+// They share the values.
 func copyHeader(dst, src http.Header) {
-	src = src.Clone()
-	removeHopByHop(src)
-	removeOwn(src)
+	dropped := perHop(src)
 	for name, values := range src {
-		dst[name] = append(dst[name], values...)
+		switch {
+		case slices.Contains(dropped, name), strings.HasPrefix(name, ownPrefix):
+		case dst[name] == nil:
+			dst[name] = slices.Clip(values)
+		default:
+			dst[name] = append(dst[name], values...)
+		}
 	}
 }
 

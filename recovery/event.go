@@ -69,6 +69,20 @@ type Parser struct {
 	event   Event // the last one
 }
 
+// keepScratch is the largest memory that Reset keeps, so that one large event does
+// not pin it.
+const keepScratch = 64 << 10
+
+// Reset has p parse another stream. What it learned of the one before is no use for
+// that, but its memory is.
+func (p *Parser) Reset() {
+	scratch, pattern := p.scratch[:0], pattern{raw: p.pattern.raw[:0], typ: p.pattern.typ}
+	if cap(scratch) > keepScratch {
+		scratch = nil
+	}
+	*p = Parser{scratch: scratch, pattern: pattern}
+}
+
 // Parse says what f is. The event is valid as long as f is, and until the next
 // call.
 func (p *Parser) Parse(f sseframe.Frame) *Event {
