@@ -199,7 +199,21 @@ func (p *capturedPart) absorb(delta, whole string, room int) {
 	}
 	delta, p.half = splitSurrogate(delta)
 	text := unquote(delta)
-	p.text = append(p.text, text[:min(len(text), room+1)]...)
+	text = text[:min(len(text), room+1)]
+	if len(p.text)+len(text) > cap(p.text) {
+		p.grow(len(text), room)
+	}
+	p.text = append(p.text, text...)
+}
+
+// grow makes room for n bytes more. Most texts are short or fill all of the room
+// that is left, so it takes large steps.
+func (p *capturedPart) grow(n, room int) {
+	const least, factor = 256, 4
+	size := max(least, factor*cap(p.text), len(p.text)+n)
+	grown := make([]byte, len(p.text), max(min(size, len(p.text)+room+1), len(p.text)+n))
+	copy(grown, p.text)
+	p.text = grown
 }
 
 // splitSurrogate takes the first half of a surrogate pair off the end of a JSON
