@@ -355,6 +355,7 @@ func (x *exchange) release() {
 		x.whole.reset()
 	}
 	x.kept.release()
+	x.rec.bytes += x.out.Written()
 }
 
 // pause waits for d between two attempts, and reports whether the client is

@@ -78,8 +78,11 @@ func decoder(encoding, text string, limit int64) (io.Reader, error) {
 // limit bytes are errBodyTooLarge. With errNoMemory comes what was read.
 // size is what it is said to have, or not positive; it is only a hint.
 func readAtMost(r io.Reader, size, limit int64, take func(n int) bool) (string, error) {
-	const least, most = 4 << 10, 1 << 20 // who says that a body is large may be wrong
-	b := make([]byte, 0, min(max(size+1, least), most))
+	const unknown, most = 4 << 10, 1 << 20 // who says that a body is large may be wrong
+	if size <= 0 {
+		size = unknown
+	}
+	b := make([]byte, 0, min(size+1, most))
 	for {
 		if len(b) == cap(b) {
 			b = slices.Grow(b, cap(b))

@@ -119,6 +119,12 @@ type failure struct {
 
 // exchange serves an inspected request.
 func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, req *request) {
+	x := p.newExchange(w, r, rec, req)
+	defer x.release()
+	x.run()
+}
+
+func (p *Proxy) newExchange(w http.ResponseWriter, r *http.Request, rec *record, req *request) *exchange {
 	x := &exchange{
 		p: p, w: w, r: r, cancel: rec.live.cancel, rec: rec, req: req,
 		out:     *sseframe.NewWriter(w, &rec.pace.conn),
@@ -138,11 +144,7 @@ func (p *Proxy) exchange(w http.ResponseWriter, r *http.Request, rec *record, re
 	if req.previous || p.state.refusals.known(p.lesson(req.model)) {
 		x.replay.StartAt(recovery.ModeReminder)
 	}
-	defer func() {
-		x.release()
-		rec.bytes += x.out.Written()
-	}()
-	x.run()
+	return x
 }
 
 // holds reports whether what attempts think is held back for a request. Where

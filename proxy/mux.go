@@ -26,16 +26,21 @@ func NewMux(first *Proxy, others ...*Proxy) *Mux {
 
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p, r := m.choose(r)
+	p.ServeHTTP(w, r)
+}
+
+// choose returns the proxy for r, and r as that is to see it.
+func (m *Mux) choose(r *http.Request) (*Proxy, *http.Request) {
 	name, _, more := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	p, ok := m.named[name]
 	if !ok || !more || !isOwnTarget(r) {
-		m.first.ServeHTTP(w, r)
-		return
+		return m.first, r
 	}
 	stripped := *r
 	stripped.URL = new(url.URL)
 	*stripped.URL = *r.URL
 	stripped.URL.Path = strings.TrimPrefix(r.URL.Path, "/"+name)
 	stripped.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, "/"+name)
-	p.ServeHTTP(w, &stripped)
+	return p, &stripped
 }

@@ -315,49 +315,76 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	defer cancel(nil)
 	rec := p.newRecord(w, r, cancel)
 	defer rec.finish()
-	r = r.WithContext(rec.trace(ctx, r.Header))
 	w.Header().Set(headerRequestID, rec.id)
-
-	if r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		// Some clients try this first, and fall back to HTTP at this answer.
-		w.Header().Set("Upgrade", "HTTP/1.1")
-		rec.reject(w, http.StatusUpgradeRequired, "no_websocket", "responses are served over HTTP, not over a WebSocket")
+	r = r.WithContext(rec.trace(ctx, r.Header))
+	req := p.admit(w, r, rec)
+	if req == nil {
 		return
 	}
-	req, err := p.readRequest(w, r)
 	defer req.release()
-	if err != nil {
-		p.rejectBody(w, r, rec, err)
-		return
-	}
-	rec.classified(req)
-	if req.read && req.fingerprint == 0 {
-		body, _ := req.first()
-		req.fingerprint = p.fingerprint(r, body)
-	}
-	p.state.known(ctx, &rec.live, req.fingerprint)
-	if req.read && p.state.isCancelled(req.fingerprint) {
-		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")
-		return
-	}
-	rec.repeats(req.repeated)
-	if req.action == stationarity.ActionStop {
-		p.endTurn(w, r, rec, req)
-		return
-	}
 	switch req.protection {
 	case protected:
 		defer p.state.protected.Add(-1)
-		if n := p.state.protected.Add(1); p.cfg.MaxConcurrent > 0 && n > int64(p.cfg.MaxConcurrent) {
-			w.Header().Set("Retry-After", "1")
-			rec.reject(w, http.StatusServiceUnavailable, "too_many_requests", fmt.Sprintf("all of the %d requests that may run at a time do", p.cfg.MaxConcurrent))
-			return
-		}
-		p.state.retries.request(time.Now())
 		p.exchange(w, r, rec, req)
 	case observed:
 		p.exchange(w, r, rec, req)
 	case deferred, passthrough:
 		p.passThrough(w, r, rec, req)
 	}
+}
+
+// admit reads a request and decides whether it goes to the upstream. If not it
+// answers itself, and returns nil. A protected one counts in p.state until its end.
+func (p *Proxy) admit(w http.ResponseWriter, r *http.Request, rec *record) (admitted *request) {
+	if r.Method == http.MethodGet && makesResponse(segments(r)) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		// Some clients try this first, and fall back to HTTP at this answer.
+		w.Header().Set("Upgrade", "HTTP/1.1")
+		rec.reject(w, http.StatusUpgradeRequired, "no_websocket", "responses are served over HTTP, not over a WebSocket")
+		return nil
+	}
+	req, err := p.readRequest(w, r)
+	defer func() {
+		if admitted == nil {
+			req.release()
+		}
+	}()
+	if err != nil {
+		p.rejectBody(w, r, rec, err)
+		return nil
+	}
+	if !p.takes(w, r, rec, req) {
+		return nil
+	}
+	return req
+}
+
+// takes is admit for a request that was read.
+func (p *Proxy) takes(w http.ResponseWriter, r *http.Request, rec *record, req *request) bool {
+	rec.classified(req)
+	if req.read && req.fingerprint == 0 {
+		body, _ := req.first()
+		req.fingerprint = p.fingerprint(r, body)
+	}
+	p.state.known(r.Context(), &rec.live, req.fingerprint)
+	if req.read && p.state.isCancelled(req.fingerprint) {
+		rec.reject(w, http.StatusBadRequest, "cancelled_by_operator", "an operator cancelled this request a moment ago; it is not to be sent again at once")
+		return false
+	}
+	rec.repeats(req.repeated)
+	if req.action == stationarity.ActionStop {
+		p.endTurn(w, r, rec, req)
+		return false
+	}
+	if req.protection != protected {
+		return true
+	}
+	n, most := p.state.protected.Add(1), p.cfg.MaxConcurrent
+	if most > 0 && n > int64(most) {
+		p.state.protected.Add(-1)
+		w.Header().Set("Retry-After", "1")
+		rec.reject(w, http.StatusServiceUnavailable, "too_many_requests", fmt.Sprintf("all of the %d requests that may run at a time do", most))
+		return false
+	}
+	p.state.retries.request(time.Now())
+	return true
 }
