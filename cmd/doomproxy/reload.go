@@ -80,6 +80,9 @@ func (w *lookout) reload(changed bool) {
 	failed, err := "", w.read()
 	if err != nil {
 		failed = err.Error()
+		if !slices.EqualFunc(states(w.files), w.tried, same) {
+			return // they changed while they were read, and are read again
+		}
 	}
 	if changed || failed != w.failed {
 		w.tell(err)
