@@ -28,9 +28,9 @@ type attempt struct {
 	forwarded bool  // something was sent on
 	spoke     bool  // an event was, other than of the response's lifecycle
 	collector recovery.Collector
-	detection Detection
-	capture   recovery.Capture
 	watch     watchdog // on resp, once there is one
+	capture   recovery.Capture
+	detection Detection
 
 	kind      string
 	amended   bool          // its request tells of a cut

@@ -40,24 +40,26 @@ const bytesPerToken = 4
 // that are made for it, one after the other.
 type exchange struct {
 	// Each frame touches these.
-	p       *Proxy
-	rec     *record
-	req     *request
-	view    *recovery.View
-	out     sseframe.Writer
-	unsent  []byte     // frames, one behind the other in the attempt's scanner, that are to be written
-	unpaced int        // bytes written since rec.pace was extended
-	idle    *idleTimer // runs while the client waits for an attempt
-	kept    *kept      // of the current attempt, if that is asked for
+	view     *recovery.View
+	rec      *record
+	received int64      // frames
+	unsent   []byte     // frames, one behind the other in the attempt's scanner, that are to be written
+	unpaced  int        // bytes written since rec.pace was extended
+	idle     *idleTimer // runs while the client waits for an attempt
+	kept     *kept      // of the current attempt, if that is asked for
 	// How the client is sent the answer: live, unless one of these says otherwise.
-	held  *hold  // so much of it is held back
-	whole *whole // the client wants one JSON object
-	drill bool   // one cut is to be made without a report
+	held    *hold  // so much of it is held back
+	whole   *whole // the client wants one JSON object
+	drill   bool   // one cut is to be made without a report
+	listens bool   // loops are looked for on this side
 	// started is set once the client has seen bytes. Before, an error is an
 	// HTTP status; after, it is a response.failed or a dropped connection.
 	started bool
 	head    head // of the answer, until something follows it
+	out     sseframe.Writer
 
+	p      *Proxy
+	req    *request
 	r      *http.Request // its context ends with the client, or by cancel
 	cancel context.CancelCauseFunc
 	w      http.ResponseWriter
@@ -132,6 +134,7 @@ func (p *Proxy) newExchange(w http.ResponseWriter, r *http.Request, rec *record,
 		holds:   p.holds(r, req),
 		history: history{p: p},
 	}
+	x.listens = req.detector != ModeOff
 	x.drill = p.cfg.Drill && strings.EqualFold(r.Header.Get(headerDrill), "cut")
 	x.nudge = req.action == stationarity.ActionNudge
 	x.view = x.newView()
@@ -439,7 +442,7 @@ func (x *exchange) put(raw []byte) {
 func (x *exchange) flush() bool {
 	x.writeFrames()
 	x.unpaced = 0
-	x.rec.live.frames.Store(x.rec.received)
+	x.rec.live.frames.Store(x.received)
 	if x.out.Flush() != nil {
 		x.cancel(x.out.Err())
 		return false

@@ -186,6 +186,7 @@ func (s *watchedStream) Read(b []byte) (int, error) {
 		return n, err //nolint:wrapcheck // io.EOF must stay bare
 	}
 	s.in.scanner.Push(b[:n])
+	var frames int64
 	for s.in != nil && s.in.scanner.Buffered() {
 		frame, err := s.in.scanner.Next()
 		if err != nil {
@@ -195,9 +196,9 @@ func (s *watchedStream) Read(b []byte) (int, error) {
 		}
 		s.look(frame)
 		s.rec.frames[recovery.Forwarded]++
-		s.rec.received++
+		frames++
 	}
-	s.rec.live.frames.Store(s.rec.received)
+	s.rec.live.frames.Add(frames)
 	return n, err //nolint:wrapcheck // io.EOF must stay bare
 }
 

@@ -90,12 +90,12 @@ const (
 // record is what is counted and logged of one request, once, when it ends.
 type record struct {
 	// Each frame touches these.
-	received int64 // frames
-	frames   [recovery.Actions]int
-	now      phase
-	p        *Proxy
-	pace     pace // of what the client is sent
-	live     live // what others may see of it
+	frames [recovery.Actions]int
+	now    phase
+	live   live // what others may see of it
+	pace   pace // of what the client is sent
+
+	p *Proxy
 
 	id    string
 	start time.Time

@@ -40,7 +40,7 @@ func (x *exchange) next(a *attempt) (frame sseframe.Frame, err error) {
 		a.firstByte = time.Now()
 	}
 	a.bytes += int64(len(frame.Raw))
-	x.rec.received++
+	x.received++
 	if x.kept != nil {
 		x.kept.add(frame.Raw)
 	}
@@ -62,7 +62,7 @@ func (x *exchange) awaitFrame(a *attempt) (frame sseframe.Frame, err error) {
 func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 	known := len(a.collector.Signals())
 	a.collector.Absorb(ev)
-	if x.req.detector != ModeOff {
+	if x.listens {
 		x.rec.listen(&a.detection, ev, &a.collector)
 	}
 	fresh := a.collector.Signals()[known:]

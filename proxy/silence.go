@@ -14,10 +14,10 @@ var errSilent = errors.New("the upstream sent nothing for too long")
 // reads nothing.
 type watchdog struct {
 	io.ReadCloser
-	end   func() // makes Read return
-	start time.Time
-	limit atomic.Int64 // of the silence, in nanoseconds
 	last  atomic.Int64 // when a byte came, in nanoseconds since start
+	start time.Time
+	end   func()       // makes Read return
+	limit atomic.Int64 // of the silence, in nanoseconds
 	timer *time.Timer
 	bit   atomic.Bool // it ended the answer
 	done  atomic.Bool // nobody waits for it any more

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -12,17 +13,25 @@ import (
 // differ from the one before in a number and a piece of text alone: they are told
 // by comparing the rest, which costs a tenth of finding it out again.
 type pattern struct {
+	// Each frame touches these.
 	raw    []byte // the frame that was learned from; empty if there is none
 	data   int    // where its data begins, and its end counted from the frame's end
 	after  int
+	count  int                 // of parts
+	parts  [maxVarying]varying // in their order in raw
+	recent bool                // the last frame was like it
+	missed int                 // frames learned from since one was like it
+	moved  moved               // of the last frame that was like it
+	last   int                 // the last of moved that counts for a member
+
 	typ    string
 	at     eventMembers
-	behind [memberCount]uint8  // how many of parts a member is behind
-	parts  [maxVarying]varying // in their order in raw
-	count  int
-	recent bool // the last frame was like it
-	missed int  // frames learned from since one was like it
+	behind [memberCount]uint8 // how many of parts a member is behind
 }
+
+// moved is how far what stands behind so many of the varying parts is from where it
+// was learned.
+type moved [maxVarying + 1]int
 
 // maxVarying is the number of members that may differ: sequence_number, delta, and
 // what some APIs pad events with.
@@ -30,8 +39,8 @@ const maxVarying = 3
 
 // varying is the value of a member that may differ.
 type varying struct {
-	member int // -1 for one that no decision needs
-	lo, hi int // in raw
+	member int8  // -1 for one that no decision needs
+	lo, hi int16 // in raw, which is no longer than maxPattern
 }
 
 // maxMissed is how many frames are learned from in vain before the stream is taken
@@ -60,7 +69,7 @@ func (p *pattern) learn(ev *Event) {
 	p.data, p.after = data, len(raw)-data-len(ev.Data)
 	p.at, p.count = ev.at, 0
 	members(ev.Data, 0, func(key string, value span) {
-		member := -1
+		member := int8(-1)
 		switch {
 		case value == ev.at[memberDelta]:
 			member = memberDelta
@@ -70,23 +79,25 @@ func (p *pattern) learn(ev *Event) {
 			return
 		}
 		if p.count < maxVarying {
-			p.parts[p.count] = varying{member, data + value.lo, data + value.hi}
+			p.parts[p.count] = varying{member, int16(data + value.lo), int16(data + value.hi)} // #nosec G115 -- below maxPattern
 			p.count++
 		}
 	})
+	p.last = 0
 	for i, at := range p.at {
 		p.behind[i] = 0
 		for j := range p.count {
-			if at.present() && data+at.lo >= p.parts[j].hi {
+			if at.present() && data+at.lo >= int(p.parts[j].hi) {
 				p.behind[i]++
 			}
 		}
+		p.last = max(p.last, int(p.behind[i]))
 	}
 	if p.typ != ev.Type {
 		p.typ = strings.Clone(ev.Type)
 	}
 	ev.Type = p.typ // it is that of the events to come, too
-	p.raw, p.recent = append(p.raw, raw...), true
+	p.raw, p.recent, p.moved = append(p.raw, raw...), true, moved{}
 	p.missed++
 }
 
@@ -97,25 +108,25 @@ func (p *pattern) match(f sseframe.Frame, ev *Event) bool {
 		return false
 	}
 	raw, pos, from := f.Raw, 0, 0
-	var moved [maxVarying + 1]int // how far what stands behind each of the parts is
+	var by moved
 	var found [maxVarying]span
 	for i := range p.count {
-		part := &p.parts[i]
-		same := part.lo - from
-		if len(raw)-pos <= same || !bytes.Equal(raw[pos:pos+same], p.raw[from:part.lo]) {
+		lo, hi := int(p.parts[i].lo), int(p.parts[i].hi)
+		same := lo - from
+		if len(raw)-pos <= same || !bytes.Equal(raw[pos:pos+same], p.raw[from:lo]) {
 			return false
 		}
 		pos += same
 		end := skipDigits(raw, pos)
-		if p.raw[part.lo] == '"' {
+		if p.raw[lo] == '"' {
 			end = skipText(raw, pos)
 		}
 		if end < 0 {
 			return false
 		}
 		found[i] = span{pos - p.data, end - p.data}
-		pos, from = end, part.hi
-		moved[i+1] = pos - from
+		pos, from = end, hi
+		by[i+1] = pos - from
 	}
 	if !bytes.Equal(raw[pos:], p.raw[from:]) {
 		return false
@@ -123,11 +134,9 @@ func (p *pattern) match(f sseframe.Frame, ev *Event) bool {
 	if !p.recent {
 		*ev = Event{Class: ClassOther, Type: p.typ}
 	}
-	ev.Frame, ev.Data, ev.same, ev.at = f, alias(raw[p.data:len(raw)-p.after]), p.recent, p.at
-	for i := range ev.at {
-		by := moved[p.behind[i]&maxVarying]
-		ev.at[i].lo += by
-		ev.at[i].hi += by
+	ev.Frame, ev.Data, ev.same = f, alias(raw[p.data:len(raw)-p.after]), p.recent
+	if !p.recent || !slices.Equal(by[:p.last+1], p.moved[:p.last+1]) {
+		p.place(ev, by)
 	}
 	for i := range p.count {
 		if m := p.parts[i].member; m >= 0 {
@@ -136,6 +145,17 @@ func (p *pattern) match(f sseframe.Frame, ev *Event) bool {
 	}
 	p.recent, p.missed = true, 0
 	return true
+}
+
+// place says where the members of ev are.
+func (p *pattern) place(ev *Event, by moved) {
+	p.moved = by
+	for i, at := range p.at {
+		if at.present() {
+			n := by[p.behind[i]&maxVarying]
+			ev.at[i] = span{at.lo + n, at.hi + n}
+		}
+	}
 }
 
 // skipDigits returns the index behind the whole number at i, or -1 if there is

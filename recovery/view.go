@@ -63,18 +63,19 @@ type View struct {
 	// if the stream ends behind it.
 	Errored bool
 
+	spliced  bool // an attempt was discarded: events must be rewritten
+	preamble bool // only lifecycle events came from the current attempt
+	sequence int  // the last sequence_number sent, -1 before the first
+
 	closing  Close
 	response Response // as the client knows it; until then what it would be told
 	named    bool     // response is the upstream's
 	current  string   // the current attempt's own response id, a JSON value
 	sent     [len(lifecycleTypes)]bool
 
-	spliced  bool       // an attempt was discarded: events must be rewritten
-	preamble bool       // only lifecycle events came from the current attempt
-	sequence int        // the last sequence_number sent, -1 before the first
-	base     int        // added to the output indexes of the current attempt
-	items    []viewItem // of the current attempt, while nothing is visible
-	out      []byte     // what the last method call returned
+	base  int        // added to the output indexes of the current attempt
+	items []viewItem // of the current attempt, while nothing is visible
+	out   []byte     // what the last method call returned
 }
 
 var lifecycleTypes = [...]string{"response.created", "response.queued", "response.in_progress"}
