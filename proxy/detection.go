@@ -36,29 +36,73 @@ type Detection struct {
 	Channels []detect.Channel
 
 	texts [3]*watchedText // by detect.Channel, each from its first text on
+	reads *watchedText    // what the last event had text of; of several the last
 	found []detect.Signal
 }
 
 // watchedText is the text of one channel.
 type watchedText struct {
-	detect.Detector
 	unescaper recovery.Unescaper
+	gathered  int // bytes in piece
+	piece     [gather]byte
+	detector  detect.Detector
+}
+
+// gather is how much text of a channel is looked into at a time, in bytes: some ten
+// deltas. What a detector remembers is spread over up to 64 KiB: to fetch that from
+// memory for each delta of many streams costs more than to look into the delta. A loop
+// is told of so much later at most.
+const gather = 512
+
+// write takes in text, and appends to found what is certain by now.
+func (t *watchedText) write(text []byte, found []detect.Signal) []detect.Signal {
+	if t.gathered+len(text) < gather {
+		t.gathered += copy(t.piece[t.gathered:], text)
+		return found
+	}
+	return append(t.look(found), t.detector.Write(text)...)
+}
+
+// look looks into what was gathered, and appends to found what is certain by now.
+func (t *watchedText) look(found []detect.Signal) []detect.Signal {
+	found = append(found, t.detector.Write(t.piece[:t.gathered])...)
+	t.gathered = 0
+	return found
 }
 
 // watchedTexts keeps the memory of ended detections for later ones.
 var watchedTexts = sync.Pool{New: func() any { return new(watchedText) }}
 
-// Watch takes in the next event of the stream and returns the loops that became
-// certain with it, each channel's in the order of their offsets. They are valid
-// until the next call. What ev aliases is not kept.
+// Watch takes in the next event of the stream and returns the loops that are certain
+// by now, each channel's in the order of their offsets. They are valid until the next
+// call. Deltas are gathered: a loop is told of with the delta that brings the last of
+// a piece of text, or with the next event that goes on with another channel's text or
+// with none. What ev aliases is not kept.
 func (d *Detection) Watch(ev *recovery.Event) []detect.Signal {
-	d.found = d.found[:0]
+	d.found, d.reads = d.found[:0], nil
 	if channel, text := ev.Text(); channel != "" {
 		d.read(channel, text)
 	} else if d.Foreign {
 		ev.ForeignText(d.read)
 	}
+	d.lookBehind()
 	return d.found
+}
+
+// End returns the loops that are certain once no event follows, as Watch does.
+func (d *Detection) End() []detect.Signal {
+	d.found, d.reads = d.found[:0], nil
+	d.lookBehind()
+	return d.found
+}
+
+// lookBehind looks into the text of channels that does not go on.
+func (d *Detection) lookBehind() {
+	for _, t := range d.texts {
+		if t != nil && t != d.reads && t.gathered > 0 {
+			d.found = t.look(d.found)
+		}
+	}
 }
 
 func (d *Detection) read(channel, text string) {
@@ -69,20 +113,21 @@ func (d *Detection) read(channel, text string) {
 	t := d.texts[c]
 	if t == nil {
 		t = watchedTexts.Get().(*watchedText)
-		t.Channel = c
+		t.detector.Channel = c
 		d.texts[c] = t
 	}
+	d.reads = t
 	for text != "" {
 		var piece []byte
 		piece, text = t.unescaper.Next(text)
-		d.found = append(d.found, t.Write(piece)...)
+		d.found = t.write(piece, d.found)
 	}
 }
 
 // Size returns how many bytes of text came in a channel.
 func (d *Detection) Size(c detect.Channel) int64 {
 	if t := d.texts[c]; t != nil {
-		return t.Size()
+		return t.detector.Size() + int64(t.gathered)
 	}
 	return 0
 }
@@ -91,8 +136,8 @@ func (d *Detection) Size(c detect.Channel) int64 {
 func (d *Detection) Close() {
 	for i, t := range d.texts {
 		if t != nil {
-			t.Reset()
-			t.unescaper = recovery.Unescaper{}
+			t.detector.Reset()
+			t.unescaper, t.gathered = recovery.Unescaper{}, 0
 			watchedTexts.Put(t)
 			d.texts[i] = nil
 		}
@@ -124,9 +169,9 @@ func SignalsOf(found detect.Signal, act detect.Part) []recovery.Signal {
 	return signals
 }
 
-// listen takes in what is found in ev's text.
-func (rec *record) listen(d *Detection, ev *recovery.Event, c *recovery.Collector) {
-	for _, found := range d.Watch(ev) {
+// listen takes in what is found.
+func (rec *record) listen(all []detect.Signal, c *recovery.Collector) {
+	for _, found := range all {
 		for _, s := range SignalsOf(found, rec.p.cfg.Detector.Act) {
 			c.Add(s)
 		}

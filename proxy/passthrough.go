@@ -166,9 +166,19 @@ func (p *Proxy) watch(rec *record, detector Mode, body io.ReadCloser) *watchedSt
 
 // Close implements io.Closer.
 func (s *watchedStream) Close() error {
+	known := len(s.collector.Signals())
+	s.rec.listen(s.detection.End(), &s.collector)
+	s.count(known)
 	s.detection.Close()
 	s.blind()
 	return s.ReadCloser.Close() //nolint:wrapcheck // ReverseProxy does nothing with it
+}
+
+// count counts the signals but for those that were known.
+func (s *watchedStream) count(known int) {
+	for _, sig := range s.collector.Signals()[known:] {
+		s.rec.signal(sig, s.rec.p.cfg.Policy.Confident(sig))
+	}
 }
 
 // blind ends the look into frames.
@@ -210,11 +220,9 @@ func (s *watchedStream) look(frame sseframe.Frame) {
 		s.collector.Absorb(ev)
 	}
 	if s.detector != ModeOff {
-		s.rec.listen(&s.detection, ev, &s.collector)
+		s.rec.listen(s.detection.Watch(ev), &s.collector)
 	}
-	for _, sig := range s.collector.Signals()[known:] {
-		s.rec.signal(sig, s.rec.p.cfg.Policy.Confident(sig))
-	}
+	s.count(known)
 	s.rec.p.cfg.Metrics.MalformedChecks.Add(float64(s.collector.Malformed() - malformed))
 }
 

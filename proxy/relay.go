@@ -63,7 +63,7 @@ func (x *exchange) absorb(a *attempt, ev *recovery.Event) verdict {
 	known := len(a.collector.Signals())
 	a.collector.Absorb(ev)
 	if x.listens {
-		x.rec.listen(&a.detection, ev, &a.collector)
+		x.rec.listen(a.detection.Watch(ev), &a.collector)
 	}
 	fresh := a.collector.Signals()[known:]
 	confident := len(fresh) > 0 && x.heed(a, fresh)

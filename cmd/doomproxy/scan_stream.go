@@ -53,6 +53,9 @@ func (s *scan) stream(r io.Reader) error {
 				s.event(ev)
 			}
 			s.out.Bytes += int64(len(tail.Raw))
+			for _, found := range s.detection.End() {
+				s.found(&found)
+			}
 			return nil
 		case err != nil:
 			return err
