@@ -143,7 +143,8 @@ func (x *exchange) send(a *attempt) error {
 	}
 	x.p.meters.firstByte[a.kind].Observe(time.Since(start).Seconds())
 	a.resp = resp
-	a.watch.begin(resp.Body, a.silence, cancel)
+	a.watch.begin(resp.Body, a.silence, x.p.cfg.ClientTimeout/perLimit, cancel)
+	x.watch, x.pulse = &a.watch, -1
 	resp.Body = &a.watch
 	a.in = newIncoming(resp.Body, x.p.cfg.MaxFrame)
 	return nil

@@ -44,7 +44,9 @@ type exchange struct {
 	rec      *record
 	received int64      // frames
 	unsent   []byte     // frames, one behind the other in the attempt's scanner, that are to be written
-	unpaced  int        // bytes written since rec.pace was extended
+	unpaced  int        // bytes written since rec.pace was looked at
+	watch    *watchdog  // of the current attempt, once it has an answer
+	pulse    int64      // of watch, when rec.pace was extended last
 	idle     *idleTimer // runs while the client waits for an attempt
 	kept     *kept      // of the current attempt, if that is asked for
 	// How the client is sent the answer: live, unless one of these says otherwise.
@@ -234,6 +236,7 @@ func (x *exchange) try(kind string) (*attempt, verdict) {
 	defer a.end()
 	v := x.serve(a)
 	x.writeFrames() // while the scanner is the attempt's
+	x.watch = nil
 	return a, v
 }
 
@@ -427,7 +430,7 @@ func (x *exchange) put(raw []byte) {
 	}
 	for len(raw) > 0 {
 		if x.unpaced == 0 || x.unpaced >= maxUnpaced {
-			x.rec.pace.extend()
+			x.extend()
 			x.unpaced = 0
 		}
 		n := min(len(raw), maxUnpaced)
@@ -435,6 +438,19 @@ func (x *exchange) put(raw []byte) {
 		x.unpaced += n
 		raw = raw[n:]
 	}
+}
+
+// extend extends rec.pace. Between two pulses of the watchdog once is enough, if not
+// much was written meanwhile.
+func (x *exchange) extend() {
+	if x.watch != nil {
+		pulse := x.watch.pulses.Load()
+		if pulse == x.pulse && x.unpaced == 0 {
+			return
+		}
+		x.pulse = pulse
+	}
+	x.rec.pace.extend()
 }
 
 // flush sends on what was written, and reports whether the client is there. If

@@ -26,14 +26,14 @@ func (p *pace) begin(w http.ResponseWriter, limit time.Duration) {
 	p.conn.SetWriteDeadline(time.Time{}) //nolint:errcheck // a test's recorder has none
 }
 
-// extend gives the client the whole limit again, and a little more, so that most
-// calls need to do nothing.
+// extend gives the client the whole limit again, also for what is written within an
+// eighth of it from now, and a little more, so that most calls need to do nothing.
 func (p *pace) extend() {
 	now := time.Now()
-	if p.until.Sub(now) >= p.limit {
+	if p.until.Sub(now) >= p.limit+p.limit/perLimit {
 		return
 	}
-	p.until = now.Add(p.limit + p.limit/8)
+	p.until = now.Add(p.limit + 2*p.limit/perLimit)
 	p.conn.SetWriteDeadline(p.until) //nolint:errcheck // see above
 }
 

@@ -65,7 +65,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	d = watch(body, 30*time.Millisecond, func() { ended <- time.Now() })
 	d.stop()
-	d.look() // as a timer does that fired just then
+	d.pulse() // as a timer does that fired just then
 	select {
 	case <-ended:
 		t.Error("it bit though it was stopped")

@@ -10,51 +10,65 @@ import (
 // errSilent is why a stream was ended that brought nothing for too long.
 var errSilent = errors.New("the upstream sent nothing for too long")
 
+// perLimit is how often within a time limit it is looked whether it is over. It is
+// over an eighth of it late, or two, so that no clock is read for each frame.
+const perLimit = 8
+
 // watchdog reads an answer and ends it if no byte comes for too long. Its zero value
 // reads nothing.
 type watchdog struct {
 	io.ReadCloser
-	last  atomic.Int64 // when a byte came, in nanoseconds since start
-	start time.Time
-	end   func()       // makes Read return
-	limit atomic.Int64 // of the silence, in nanoseconds
-	timer *time.Timer
-	bit   atomic.Bool // it ended the answer
-	done  atomic.Bool // nobody waits for it any more
+	reads  atomic.Int64
+	pulses atomic.Int64 // of the timer
+	limit  atomic.Int64 // of the silence, in nanoseconds
+	every  time.Duration
+	end    func() // makes Read return
+	timer  *time.Timer
+	bit    atomic.Bool // it ended the answer
+	done   atomic.Bool // nobody waits for it any more
+
+	// Of pulse alone: the reads at the last one, and when there were others.
+	seen  int64
+	since time.Time
 }
 
 // watch returns a watchdog of body. Stop ends it.
 func watch(body io.ReadCloser, limit time.Duration, end func()) *watchdog {
 	d := new(watchdog)
-	d.begin(body, limit, end)
+	d.begin(body, limit, limit/perLimit, end)
 	return d
 }
 
-// begin begins to watch body.
-func (d *watchdog) begin(body io.ReadCloser, limit time.Duration, end func()) {
-	d.ReadCloser, d.end, d.start = body, end, time.Now()
+// begin begins to watch body, with a look at least each so often.
+func (d *watchdog) begin(body io.ReadCloser, limit, every time.Duration, end func()) {
+	d.ReadCloser, d.end, d.since = body, end, time.Now()
+	d.every = max(min(every, limit/perLimit), time.Millisecond)
 	d.limit.Store(int64(limit))
-	d.timer = time.AfterFunc(limit, d.look)
+	d.timer = time.AfterFunc(time.Hour, d.pulse)
+	d.timer.Reset(d.every) // now that pulse can find it
 }
 
-// look ends a silent answer, or comes back when it can have been silent for long
-// enough.
-func (d *watchdog) look() {
+// pulse ends a silent answer, or comes back.
+func (d *watchdog) pulse() {
 	if d.done.Load() {
 		return
 	}
-	left := time.Duration(d.last.Load()+d.limit.Load()) - time.Since(d.start)
-	if left > 0 {
-		d.timer.Reset(left)
+	now := time.Now()
+	if n := d.reads.Load(); n != d.seen {
+		d.seen, d.since = n, now
+	}
+	if now.Sub(d.since) >= time.Duration(d.limit.Load()) {
+		d.bit.Store(true)
+		d.end()
 		return
 	}
-	d.bit.Store(true)
-	d.end()
+	d.pulses.Add(1)
+	d.timer.Reset(d.every)
 }
 
 func (d *watchdog) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
-	d.last.Store(int64(time.Since(d.start)))
+	d.reads.Add(1)
 	return n, err //nolint:wrapcheck // io.EOF must stay bare
 }
 
