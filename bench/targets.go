@@ -14,6 +14,7 @@ type target struct {
 	// command says what to run, to listen at a port for an upstream at a port; nil for
 	// no proxy at all.
 	command func(b *bench, port, upstream string) (command, error)
+	foreign bool // it is neither ours nor Go's
 }
 
 // command is a program with its arguments and what it gets besides the environment.
@@ -33,13 +34,13 @@ const (
 )
 
 var targets = []target{
-	{nameDirect, nil},
-	{nameFloor, role(roleTCP)},
-	{"nginx", nginx},
-	{"haproxy", haproxy},
-	{namePeer, role(roleReverseProxy)},
-	{nameOff, doomproxy("off")},
-	{nameOn, doomproxy("enforce")},
+	{name: nameDirect},
+	{name: nameFloor, command: role(roleTCP)},
+	{name: "nginx", command: nginx, foreign: true},
+	{name: "haproxy", command: haproxy, foreign: true},
+	{name: namePeer, command: role(roleReverseProxy)},
+	{name: nameOff, command: doomproxy("off")},
+	{name: nameOn, command: doomproxy("enforce")},
 }
 
 func targetNames() (names []string) {

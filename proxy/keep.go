@@ -34,15 +34,17 @@ const (
 	keptSuffix = ".sse"
 )
 
-// kept is the part of an attempt that is kept if it is discarded.
+// kept is the beginning of an attempt, which is kept if it is discarded.
 type kept struct {
 	raw    []byte
+	full   bool // a frame had no room, so that none behind it is kept either
 	memory *allowance
 }
 
 // add takes in a frame, if there is room for it.
 func (k *kept) add(frame []byte) {
-	if len(k.raw)+len(frame) <= maxKept && k.memory.take(len(frame)) {
+	k.full = k.full || len(k.raw)+len(frame) > maxKept || !k.memory.take(len(frame))
+	if !k.full {
 		k.raw = append(k.raw, frame...)
 	}
 }

@@ -50,6 +50,23 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
+// What is kept of an attempt has no hole.
+func TestKeptIsABeginning(t *testing.T) {
+	var memory allowance
+	memory.limit.Store(2 * maxKept)
+	k := kept{memory: &memory}
+	for _, n := range []int{maxKept - 10, 100, 5} {
+		k.add(make([]byte, n))
+	}
+	if len(k.raw) != maxKept-10 || memory.used.Load() != maxKept-10 {
+		t.Errorf("kept %d bytes and took %d of the memory, want the first frame", len(k.raw), memory.used.Load())
+	}
+	k.release()
+	if used := memory.used.Load(); used != 0 {
+		t.Errorf("got %d bytes in use", used)
+	}
+}
+
 func TestWatchdog(t *testing.T) {
 	ended := make(chan time.Time, 1)
 	body, w := io.Pipe()
