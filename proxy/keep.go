@@ -83,7 +83,7 @@ func (k *keeper) write(c *Capture, name string, raw []byte) error {
 	if err := makeRoom(c.Dir, limit-int64(len(raw))); err != nil {
 		return fmt.Errorf("make room in capture.dir: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(c.Dir, name), raw, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.Dir, name), raw, 0o600); err != nil { // #nosec G703 -- the operator's folder, and a name made of a time and a random id
 		return fmt.Errorf("write to capture.dir: %w", err)
 	}
 	return nil
@@ -111,7 +111,7 @@ func makeRoom(dir string, limit int64) error {
 		if total <= limit {
 			return nil
 		}
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) { // #nosec G703 -- names that were read from that folder
 			return err //nolint:wrapcheck // by the caller
 		}
 		total -= sizes[i]
