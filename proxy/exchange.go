@@ -94,27 +94,6 @@ type exchange struct {
 	acceptedAfterBudget, late bool
 }
 
-// verdict is how an attempt ended for the request.
-type verdict uint8
-
-const (
-	verdictNone     verdict = iota // not ended
-	verdictAccepted                // it is the answer
-	verdictCut                     // it looped and was ended
-	verdictRefused                 // the upstream wants no such request
-	verdictMissing                 // the upstream does not know an item of the input
-	verdictNoStream                // it makes no event streams
-	verdictLocked                  // nor now, but the same one later
-	verdictFailed                  // no answer
-	verdictDropped                 // an answer that broke off after something was visible
-	verdictGone                    // the client went away
-	verdictRetry                   // no answer, and it is made again
-)
-
-func (v verdict) String() string {
-	return [...]string{"", "accepted", "cut", "refused", "missing", "no_stream", "locked", "failed", "dropped", "client_gone", "retried"}[v]
-}
-
 // failure is what a client is told when no attempt succeeds.
 type failure struct {
 	code, message string
@@ -396,74 +375,6 @@ func (x *exchange) failed() outcome {
 		return outcomeGaveUp
 	}
 	return outcomeUpstreamError
-}
-
-// forwardRaw sends a frame of the attempt's scanner to the client with the next
-// flush. Frames that lie there one behind the other are written as one.
-func (x *exchange) forwardRaw(raw []byte) {
-	n := len(x.unsent)
-	if n > 0 && n < cap(x.unsent) && n+len(raw) <= maxUnpaced && len(raw) > 0 && &x.unsent[:n+1][n] == &raw[0] {
-		x.unsent = x.unsent[:n+len(raw)]
-		return
-	}
-	x.writeFrames()
-	x.unsent = raw
-}
-
-// writeFrames writes the frames that wait for it.
-func (x *exchange) writeFrames() {
-	frames := x.unsent
-	x.unsent = nil
-	x.put(frames)
-}
-
-// write sends raw to the client with the next flush. Errors stick to x.out.
-func (x *exchange) write(raw []byte) {
-	x.writeFrames()
-	x.put(raw)
-}
-
-// put is write behind all that waits.
-func (x *exchange) put(raw []byte) {
-	if len(raw) > 0 {
-		x.head.settle()
-	}
-	for len(raw) > 0 {
-		if x.unpaced == 0 || x.unpaced >= maxUnpaced {
-			x.extend()
-			x.unpaced = 0
-		}
-		n := min(len(raw), maxUnpaced)
-		x.out.Write(raw[:n]) //nolint:errcheck // checked by flush
-		x.unpaced += n
-		raw = raw[n:]
-	}
-}
-
-// extend extends rec.pace. Between two pulses of the watchdog once is enough, if not
-// much was written meanwhile.
-func (x *exchange) extend() {
-	if x.watch != nil {
-		pulse := x.watch.pulses.Load()
-		if pulse == x.pulse && x.unpaced == 0 {
-			return
-		}
-		x.pulse = pulse
-	}
-	x.rec.pace.extend()
-}
-
-// flush sends on what was written, and reports whether the client is there. If
-// it is not, the attempt ends too.
-func (x *exchange) flush() bool {
-	x.writeFrames()
-	x.unpaced = 0
-	x.rec.live.frames.Store(x.received)
-	if x.out.Flush() != nil {
-		x.cancel(x.out.Err())
-		return false
-	}
-	return true
 }
 
 // count takes down an attempt that ended.
