@@ -47,13 +47,7 @@ func inProcessWith(tb testing.TB, change func(*proxy.Config), answer func(*http.
 		Upstream:  &url.URL{Scheme: "http", Host: "upstream"},
 		Policy:    recovery.Policy{MaxRetries: 2},
 		CutJitter: 1,
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: http.StatusOK,
-				Header:     http.Header{"Content-Type": {"text/event-stream"}},
-				Body:       io.NopCloser(answer(r)),
-			}, nil
-		}),
+		Transport: fromMemory(answer),
 	}
 	if change != nil {
 		change(&cfg)
@@ -63,6 +57,26 @@ func inProcessWith(tb testing.TB, change func(*proxy.Config), answer func(*http.
 		tb.Fatal(err)
 	}
 	return p
+}
+
+// fromMemory returns an upstream that answers from memory.
+func fromMemory(answer func(*http.Request) io.Reader) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK,
+			Header:     http.Header{"Content-Type": {"text/event-stream"}},
+			Body:       io.NopCloser(answer(r)),
+		}, nil
+	})
+}
+
+// reverseProxy returns what the proxy is compared with.
+func reverseProxy(upstream *url.URL, transport http.RoundTripper) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		Transport:     transport,
+		FlushInterval: -1,
+	}
 }
 
 func ask(h http.Handler) int { return askWith(h, streamBody) }
@@ -164,11 +178,7 @@ func BenchmarkSockets(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	plain := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u) },
-		Transport:     proxy.NewTransport(),
-		FlushInterval: -1,
-	}
+	plain := reverseProxy(u, proxy.NewTransport())
 	duplex := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex() //nolint:errcheck // as in Proxy.passThrough
 		plain.ServeHTTP(w, r)

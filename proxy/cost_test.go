@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"runtime"
 	"runtime/debug"
@@ -44,17 +43,7 @@ func (f *framewise) Read(p []byte) (int, error) {
 
 // inMemory returns a ReverseProxy whose upstream answers from memory.
 func inMemory(answer func() io.Reader) http.Handler {
-	return &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream"}) },
-		FlushInterval: -1,
-		Transport: roundTripper(func(*http.Request) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: http.StatusOK,
-				Header:     http.Header{"Content-Type": {"text/event-stream"}},
-				Body:       io.NopCloser(answer()),
-			}, nil
-		}),
-	}
+	return reverseProxy(&url.URL{Scheme: "http", Host: "upstream"}, fromMemory(func(*http.Request) io.Reader { return answer() }))
 }
 
 // skipUnderRace skips a test of ratios that are others under the race detector.
@@ -167,11 +156,7 @@ func memory() (m runtime.MemStats) {
 func TestMemoryInRatio(t *testing.T) {
 	skipUnderRace(t)
 	peerStack, peerHeap := openCost(t, func(u *url.URL) http.Handler {
-		return &httputil.ReverseProxy{
-			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(u) },
-			Transport:     proxy.NewTransport(),
-			FlushInterval: -1,
-		}
+		return reverseProxy(u, proxy.NewTransport())
 	})
 	stack, heap := openCost(t, func(u *url.URL) http.Handler {
 		p, err := proxy.New(proxy.Config{Upstream: u})
